@@ -1,0 +1,34 @@
+# syntax=docker/dockerfile:1
+
+FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=
+ARG TARGETOS
+ARG TARGETARCH
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /out/usr/bin/oncegate ./cmd/oncegate
+# What the image holds beside the binary: a user, certificates, an empty
+# directory for the store, and a place for temporary files.
+RUN mkdir -p /out/etc/ssl/certs /out/etc/oncegate /out/data /out/tmp \
+ && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
+ && cp config.docker.yaml /out/etc/oncegate/config.yaml \
+ && echo 'nonroot:x:65532:65532:nonroot:/data:/sbin/nologin' > /out/etc/passwd \
+ && echo 'nonroot:x:65532:' > /out/etc/group \
+ && chown 65532:65532 /out/data && chmod 700 /out/data && chmod 1777 /out/tmp
+
+FROM scratch
+# Copied with its owners: /data belongs to nonroot, the rest to root.
+COPY --from=build /out /
+USER 65532:65532
+WORKDIR /data
+ENV ONCEGATE_CONFIG=/etc/oncegate/config.yaml
+VOLUME /data
+# 8080 clients, 8081 admin (on loopback inside the container unless set otherwise)
+EXPOSE 8080 8081
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["/usr/bin/oncegate", "healthcheck"]
+ENTRYPOINT ["/usr/bin/oncegate"]
+CMD ["serve"]

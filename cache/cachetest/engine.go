@@ -1,0 +1,213 @@
+// Package cachetest is what every engine of cache.Store must do: Run is run on
+// each. Its cases say what the rows of the record's state table come to, for
+// one caller, for many, for answers that were lost, and after a restart.
+package cachetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"oncegate/cache"
+)
+
+// Engine is how the suite drives one.
+type Engine struct {
+	// Case runs one case: synctest.Test, or anything else that gives it a
+	// clock that Pass moves. Nil runs it as it is.
+	Case func(t *testing.T, f func(t *testing.T))
+	// Open gives an empty store, and how to open its state again after a
+	// Close, as another process would. The test closes what it opens.
+	Open func(t *testing.T) (s cache.Store, again func() cache.Store)
+	// Pass lets d go by, by the store's clock and by time.Now.
+	Pass func(d time.Duration)
+}
+
+const (
+	lease = 15 * time.Second
+	keep  = 5 * time.Minute
+	debt  = 2 * time.Minute
+)
+
+// Run runs the suite.
+func Run(t *testing.T, e Engine) {
+	if e.Case == nil {
+		e.Case = func(t *testing.T, f func(t *testing.T)) { f(t) }
+	}
+	for _, c := range []struct {
+		name string
+		run  func(*fixture)
+	}{
+		{"a claim of an absent record leads", claimAbsent},
+		{"a record in flight is followed by whom its mode lets", inFlight},
+		{"a completed record replays to whom its mode lets", completed},
+		{"a cut answer is no mere duplicate's", cutAnswer},
+		{"a failure answers every repeat for its memo", failureMemo},
+		{"a released record is claimed anew", released},
+		{"an explicit key with other params is refused", mismatch},
+		{"a lease lapses, is renewed, and lapses again", leases},
+		{"a lapsed holder that nobody replaced may still settle", lateSettle},
+		{"a stale holder changes nothing", staleHolder},
+		{"a result never changes", resultStands},
+		{"retention starts at settlement and no read prolongs it", retention},
+		{"each repeat takes one debt", debts},
+		{"debts of a call in flight", debtsInFlight},
+		{"a debt ends", debtsEnd},
+		{"owe on what is gone does nothing", oweGone},
+		{"a step sent again has no second effect", nonces},
+		{"a step sent again after its record was replaced", noncesReplaced},
+		{"the log in flight", logInFlight},
+		{"a reader waits, and ends with its context", readWaits},
+		{"the log after its end", logAfterEnd},
+		{"fences never repeat", fences},
+		{"keys are apart", keysApart},
+		{"the secret stands", secret},
+		{"a restart keeps what was promised", restart},
+		{"retention goes on over a restart", restartRetention},
+		{"a closed store is away", closedAway},
+		{"sixty-four claim one key", manyClaim},
+		{"sixty-four take eight debts", manyDebts},
+		{"steps of many callers are linearizable", linearizable},
+		{"acknowledgements are lost", lostAcknowledgements},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e.Case(t, func(t *testing.T) {
+				s, again := e.Open(t)
+				f := &fixture{T: t, Store: s, again: again, pass: e.Pass}
+				defer func() { f.Store.Close() }()
+				c.run(f)
+			})
+		})
+	}
+}
+
+// fixture is a case's store, with what a case says often.
+type fixture struct {
+	*testing.T
+	Store cache.Store
+	again func() cache.Store
+	pass  func(time.Duration)
+}
+
+func (f *fixture) restart() {
+	f.Helper()
+	if err := f.Store.Close(); err != nil {
+		f.Fatalf("close: %v", err)
+	}
+	f.Store = f.again()
+}
+
+func key(n byte) cache.Key { return cache.Key{n, 7, n} }
+
+// derived is a claim of a derived key; explicit of a caller's own.
+func derived(k cache.Key, m cache.Mode) cache.Claim {
+	return cache.Claim{Key: k, Nonce: cache.NewNonce(), Mode: m, Lease: lease}
+}
+
+func retry(k cache.Key) cache.Claim {
+	c := derived(k, cache.Retries)
+	c.Retry = true
+	return c
+}
+
+func explicit(k cache.Key, params byte) cache.Claim {
+	c := derived(k, cache.Duplicates)
+	c.Explicit, c.Fingerprint = true, [32]byte{params}
+	return c
+}
+
+func body(s string) []cache.Frame {
+	return []cache.Frame{
+		{Kind: cache.HeadFrame, Head: &cache.Head{Status: 200, Target: "mock/m", Attempts: 1, Header: map[string][]string{"Content-Type": {"text/plain"}}}},
+		{Kind: cache.BodyFrame, Data: []byte(s)},
+	}
+}
+
+func text(frames []cache.Frame) (s string) {
+	for _, fr := range frames {
+		s += string(fr.Data)
+	}
+	return s
+}
+
+// whole is a settlement with a completed answer.
+func whole(s string) cache.Settlement {
+	return cache.Settlement{
+		Nonce: cache.NewNonce(), Keep: keep, Debt: debt,
+		Result: cache.Result{State: cache.Completed, Frames: body(s)},
+	}
+}
+
+func (f *fixture) claim(c cache.Claim) cache.Grant {
+	f.Helper()
+	g, err := f.Store.Claim(f.Context(), c)
+	if err != nil {
+		f.Fatalf("claim: %v", err)
+	}
+	if (g.Result != nil) != (g.Role == cache.Replay) {
+		f.Fatalf("a grant of role %d has the result %+v", g.Role, g.Result)
+	}
+	return g
+}
+
+// leads claims and must lead.
+func (f *fixture) leads(c cache.Claim) cache.Hold {
+	f.Helper()
+	g := f.claim(c)
+	if g.Role != cache.Lead || g.Fence == 0 {
+		f.Fatalf("got %+v, want to lead", g)
+	}
+	return cache.Hold{Key: c.Key, Fence: g.Fence}
+}
+
+// is claims and must get this role, for this reason.
+func (f *fixture) is(c cache.Claim, role cache.Role, share cache.Share) cache.Grant {
+	f.Helper()
+	g := f.claim(c)
+	if g.Role != role || g.Share != share {
+		f.Fatalf("got role %d, share %q, want %d, %q", g.Role, g.Share, role, share)
+	}
+	return g
+}
+
+// replays claims and must be answered with this body.
+func (f *fixture) replays(c cache.Claim, share cache.Share, want string) cache.Grant {
+	f.Helper()
+	g := f.is(c, cache.Replay, share)
+	if got := text(g.Result.Frames); got != want {
+		f.Fatalf("the answer is %q, want %q", got, want)
+	}
+	return g
+}
+
+func (f *fixture) settle(h cache.Hold, s cache.Settlement) {
+	f.Helper()
+	if err := f.Store.Settle(f.Context(), h, s); err != nil {
+		f.Fatalf("settle: %v", err)
+	}
+}
+
+func (f *fixture) owe(h cache.Hold, d time.Duration) {
+	f.Helper()
+	if err := f.Store.Owe(f.Context(), h, cache.NewNonce(), d); err != nil {
+		f.Fatalf("owe: %v", err)
+	}
+}
+
+func (f *fixture) fenced(step string, err error) {
+	f.Helper()
+	if !errors.Is(err, cache.ErrFenced) {
+		f.Fatalf("%s: %v, want ErrFenced", step, err)
+	}
+}
+
+func (f *fixture) renew(h cache.Hold) error {
+	_, err := f.Store.Renew(f.Context(), h, lease)
+	return err
+}
+
+// short ends reads that must wait.
+func (f *fixture) short() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(f.Context(), time.Second)
+}

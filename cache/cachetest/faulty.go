@@ -1,0 +1,72 @@
+package cachetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"oncegate/cache"
+)
+
+// Faulty is a store some of whose steps fail with ErrAway: before they have
+// their effect, or after it, as when an acknowledgement is lost.
+type Faulty struct {
+	cache.Store
+	Before func(step string) bool // nil: never; step is the method's name in lower case
+	After  func(step string) bool
+}
+
+var _ cache.Store = (*Faulty)(nil)
+
+func (f *Faulty) fail(when func(string) bool, step, how string) error {
+	if when != nil && when(step) {
+		return fmt.Errorf("%w: %s was lost %s its effect", cache.ErrAway, step, how)
+	}
+	return nil
+}
+
+// run does a step with its faults; an error of the step itself is what the
+// caller would have been told, so it is lost too.
+func (f *Faulty) run(step string, do func() error) error {
+	if err := f.fail(f.Before, step, "before"); err != nil {
+		return err
+	}
+	err := do()
+	if lost := f.fail(f.After, step, "after"); lost != nil {
+		return lost
+	}
+	return err
+}
+
+func (f *Faulty) Claim(ctx context.Context, c cache.Claim) (g cache.Grant, err error) {
+	err = f.run("claim", func() (err error) { g, err = f.Store.Claim(ctx, c); return err })
+	if err != nil {
+		g = cache.Grant{}
+	}
+	return g, err
+}
+
+func (f *Faulty) Renew(ctx context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
+	err = f.run("renew", func() (err error) { wanted, err = f.Store.Renew(ctx, h, lease); return err })
+	return wanted && err == nil, err
+}
+
+func (f *Faulty) Append(ctx context.Context, h cache.Hold, from int, frames []cache.Frame) error {
+	return f.run("append", func() error { return f.Store.Append(ctx, h, from, frames) })
+}
+
+func (f *Faulty) Read(ctx context.Context, h cache.Hold, from int) (frames []cache.Frame, res *cache.Result, err error) {
+	err = f.run("read", func() (err error) { frames, res, err = f.Store.Read(ctx, h, from); return err })
+	if err != nil {
+		return nil, nil, err
+	}
+	return frames, res, nil
+}
+
+func (f *Faulty) Settle(ctx context.Context, h cache.Hold, s cache.Settlement) error {
+	return f.run("settle", func() error { return f.Store.Settle(ctx, h, s) })
+}
+
+func (f *Faulty) Owe(ctx context.Context, h cache.Hold, n cache.Nonce, d time.Duration) error {
+	return f.run("owe", func() error { return f.Store.Owe(ctx, h, n, d) })
+}

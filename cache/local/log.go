@@ -1,0 +1,87 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"oncegate/cache"
+)
+
+// Append keeps the log of a record in flight in memory.
+func (s *Store) Append(_ context.Context, h cache.Hold, from int, frames []cache.Frame) error {
+	if err := s.away(); err != nil {
+		return err
+	}
+	sh := s.shard(h.Key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.current(h, time.Now())
+	switch {
+	case r == nil || r.state != cache.Dispatched:
+		return cache.ErrFenced
+	case from < 0 || from > len(r.log):
+		return fmt.Errorf("cache: frames from %d on leave a gap after the %d that are there", from, len(r.log))
+	}
+	if have := len(r.log) - from; have < len(frames) {
+		r.log = append(r.log, frames[have:]...)
+		r.tell()
+	}
+	return nil
+}
+
+// Read gives frames of the log in flight, or of the result.
+func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame, *cache.Result, error) {
+	if from < 0 {
+		return nil, nil, errors.New("cache: no frame has an index below 0")
+	}
+	sh := s.shard(h.Key)
+	for {
+		if err := s.away(); err != nil {
+			return nil, nil, err
+		}
+		sh.mu.Lock()
+		r := sh.current(h, time.Now())
+		switch {
+		case r == nil:
+			sh.mu.Unlock()
+			return nil, nil, cache.ErrFenced
+		case r.state != cache.Dispatched:
+			res := r.result
+			sh.mu.Unlock()
+			if res == nil {
+				var err error
+				if res, err = s.load(ctx, r); err != nil {
+					return nil, nil, err
+				}
+			}
+			return tail(res.Frames, from), res, nil
+		}
+		r.wanted = true
+		if from < len(r.log) {
+			frames := tail(r.log, from)
+			sh.mu.Unlock()
+			return frames, nil, nil
+		}
+		if r.changed == nil {
+			r.changed = make(chan struct{})
+		}
+		changed := r.changed
+		sh.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		case <-s.closed:
+		}
+	}
+}
+
+// tail gives frames from an index on, in a slice that can't grow into theirs.
+func tail(frames []cache.Frame, from int) []cache.Frame {
+	if from >= len(frames) {
+		return nil
+	}
+	return frames[from:len(frames):len(frames)]
+}

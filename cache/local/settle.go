@@ -1,0 +1,204 @@
+package local
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"oncegate/cache"
+)
+
+// rememberReleased is how long the nonces of a released record are
+// remembered, so that its steps can be sent again.
+const rememberReleased = time.Minute
+
+// pending is a settlement on its way to disk.
+type pending struct {
+	nonce   cache.Nonce
+	result  *cache.Result
+	expires time.Time
+	keep    time.Duration
+	owed    []time.Time
+	done    chan struct{}
+	err     error // valid once done is closed
+}
+
+// Settle ends a record. Where it must be on disk first, the record stays in
+// flight until it is: nobody gets an answer that a crash could take back.
+//
+// Where the disk fails, the result is settled in memory all the same, and the
+// error says that it is only there.
+func (s *Store) Settle(ctx context.Context, h cache.Hold, set cache.Settlement) error {
+	if err := s.away(); err != nil {
+		return err
+	}
+	wait, err := s.settle(h, set)
+	if wait == nil {
+		s.evict()
+		return err
+	}
+	select {
+	case <-wait.done:
+		s.evict()
+		if err == nil {
+			err = wait.err
+		}
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", cache.ErrAway, context.Cause(ctx))
+	}
+}
+
+// settle is one atomic step; it gives what is to be waited for, if anything.
+func (s *Store) settle(h cache.Hold, set cache.Settlement) (*pending, error) {
+	sh := s.shard(h.Key)
+	now := time.Now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+
+	r := sh.records[h.Key]
+	if r == nil {
+		return nil, cache.ErrFenced
+	}
+	if g, ok := r.recall(set.Nonce, settled); ok && g.Fence == h.Fence {
+		return nil, nil
+	}
+	if r.fence != h.Fence || r.state != cache.Dispatched {
+		return nil, cache.ErrFenced
+	}
+	if p := r.pending; p != nil {
+		if p.nonce == set.Nonce {
+			return p, nil
+		}
+		// Refused by the other, which has its effect only when it is on disk.
+		return p, cache.ErrFenced
+	}
+
+	res := set.Result
+	res.Settled = now
+	if res.State != cache.Completed && res.State != cache.Failed || set.Keep <= 0 {
+		res.State = cache.Released
+	}
+	p := &pending{nonce: set.Nonce, result: &res, keep: set.Keep, expires: now.Add(set.Keep), owed: r.owed}
+	if res.State == cache.Released {
+		if res.Frames == nil { // its readers may still be on their way to the end
+			res.Frames = r.log
+		}
+		p.keep, p.owed, p.expires = 0, nil, now.Add(rememberReleased)
+	}
+	if res.State == cache.Completed {
+		for _, left := range set.Owed {
+			if end := left.Add(set.Debt); now.Before(end) {
+				r.owe(end)
+			}
+		}
+		p.owed = r.owed
+		if set.Disk {
+			p.done = make(chan struct{})
+			r.pending = p
+			s.writer.put(op{what: insert, key: r.key, fence: r.fence, record: r, row: rowOf(r, p), pending: p})
+			return p, nil
+		}
+	}
+	s.end(sh, r, p)
+	if res.State == cache.Completed && len(r.owed) > 0 {
+		s.writeBehind(r)
+	}
+	return nil, nil
+}
+
+// end makes the record what its settlement says.
+func (s *Store) end(sh *shard, r *record, p *pending) {
+	r.state, r.cut, r.settledBy = p.result.State, p.result.Cut, p.nonce
+	r.settled, r.expires, r.keep, r.result = p.result.Settled, p.expires, p.keep, p.result
+	r.pending, r.log = nil, nil
+	if r.state != cache.Completed {
+		r.owed = nil
+	}
+	s.hold(sh, r)
+	heap.Push(&sh.deadlines, r)
+	r.tell()
+}
+
+// committed is called by the writer when a row is on disk, or could not be
+// put there.
+func (s *Store) committed(o op, err error) {
+	sh := s.shard(o.key)
+	r := o.record
+	sh.mu.Lock()
+	current := sh.records[o.key] == r
+	if p := o.pending; p == nil {
+		if current && r.where == queued {
+			if r.where = stored; err != nil {
+				r.where = nowhere
+			}
+		}
+	} else {
+		switch {
+		case !current:
+			p.err = cache.ErrFenced
+		default:
+			if r.where = stored; err != nil {
+				r.where = nowhere
+				p.err = fmt.Errorf("the answer is kept in memory only: %w", err)
+			}
+			more := !slices.Equal(r.owed, p.owed) // changed while it was on its way
+			s.end(sh, r, p)
+			if more {
+				s.writeOwed(r)
+			}
+		}
+		close(p.done)
+	}
+	sh.mu.Unlock()
+	if o.pending == nil {
+		s.oops("write", err)
+	}
+}
+
+// writeBehind puts a settled record on disk soon.
+func (s *Store) writeBehind(r *record) {
+	p := pending{result: r.result, keep: r.keep, owed: r.owed}
+	r.where = queued
+	s.writer.put(op{what: insert, key: r.key, fence: r.fence, record: r, row: rowOf(r, &p)})
+}
+
+// writeOwed puts a change of a record's debts on disk soon, if the record is
+// there.
+func (s *Store) writeOwed(r *record) {
+	if r.where != nowhere {
+		s.writer.put(op{what: update, key: r.key, fence: r.fence, owed: r.owed})
+	}
+}
+
+// Owe adds a debt to a record in flight or settled. A record that was in
+// memory only goes to disk behind.
+func (s *Store) Owe(_ context.Context, h cache.Hold, n cache.Nonce, d time.Duration) error {
+	if err := s.away(); err != nil {
+		return err
+	}
+	sh := s.shard(h.Key)
+	now := time.Now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.current(h, now)
+	if r == nil || r.state != cache.Dispatched && r.state != cache.Completed || d <= 0 {
+		return nil
+	}
+	if _, again := r.recall(n, owed); again {
+		return nil
+	}
+	r.view(now) // drops what has ended
+	r.owe(now.Add(d))
+	r.remember(step{nonce: n, kind: owed})
+	switch {
+	case r.state == cache.Dispatched:
+	case r.where == nowhere && r.result != nil:
+		s.writeBehind(r)
+	default:
+		s.writeOwed(r)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+// Package local is the embedded engine of the cache: records in memory, those
+// that must outlive the process in SQLite, and the journal of attempts. One
+// process has one directory.
+package local
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"oncegate/cache"
+)
+
+// Options of a store. The zero value works.
+type Options struct {
+	// MemoryBytes bounds the settled answers that are held in memory. What is
+	// on disk is read again when it is asked for. Zero is 256 MiB.
+	MemoryBytes int64
+	// LockWait is how long Open waits for a directory that another process
+	// has. Zero: it fails at once.
+	LockWait time.Duration
+	// Secret is what Store.Secret gives in place of the database's own.
+	Secret []byte
+	// Oops is told of a step behind that failed; may be nil. It must not
+	// call the store.
+	Oops func(step string, err error)
+}
+
+// Store keeps records in one directory. Claims and settlements of derived
+// keys are steps in memory. It judges all times by the monotonic clock; only
+// across restarts by the wall clock, by which a record never lives longer than
+// it was settled for.
+type Store struct {
+	dir    string
+	o      Options
+	memory int64
+	lock   *os.File
+	db     *sql.DB
+	secret []byte
+	writer *writer
+	ledger *Journal
+
+	fence    atomic.Uint64 // the last one given out
+	reserved uint64        // the last one set aside; the sweeper's
+	used     atomic.Int64  // bytes of settled records in memory
+	hand     atomic.Uint64 // where evict looks next
+	shards   [32]shard
+
+	closed  chan struct{}
+	closing sync.Once
+	swept   chan struct{} // closed when the sweeper has ended
+	err     error         // of Close
+}
+
+var _ cache.Store = (*Store)(nil)
+
+// Open opens the store in dir, which is made if it is not there. What it
+// returns an error for needs a person: the error says what to do.
+func Open(dir string, o Options) (_ *Store, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the store's directory: %w", err)
+	}
+	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, closed: make(chan struct{}), swept: make(chan struct{})}
+	if s.memory <= 0 {
+		s.memory = 256 << 20
+	}
+	for i := range s.shards {
+		s.shards[i].records = make(map[cache.Key]*record)
+	}
+	defer func() {
+		if err != nil {
+			s.release()
+		}
+	}()
+	if s.lock, err = lockDir(dir, o.LockWait); err != nil {
+		return nil, err
+	}
+	if err = s.openDatabase(filepath.Join(dir, "oncegate.db")); err != nil {
+		return nil, err
+	}
+	if s.ledger, err = openJournal(dir, 0, o.Oops); err != nil {
+		return nil, err
+	}
+	s.writer.start()
+	go s.sweep()
+	return s, nil
+}
+
+// Journal is the attempts' journal of this directory.
+func (s *Store) Journal() *Journal { return s.ledger }
+
+// Secret gives what all keys are derived from: 32 random bytes that were made
+// at first start, or Options.Secret.
+func (s *Store) Secret(context.Context) ([]byte, error) {
+	if len(s.o.Secret) > 0 {
+		return bytes.Clone(s.o.Secret), nil
+	}
+	return bytes.Clone(s.secret), nil
+}
+
+// Close writes down what is still to be written, and lets the directory go.
+// The store's other methods give ErrAway from then on.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		close(s.closed)
+		<-s.swept
+		s.writer.stop()
+		s.err = s.release()
+	})
+	return s.err
+}
+
+// release lets go of whatever Open got hold of.
+func (s *Store) release() error {
+	var errs []error
+	if s.ledger != nil {
+		errs = append(errs, s.ledger.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) shard(k cache.Key) *shard { return &s.shards[k[0]%uint8(len(s.shards))] }
+
+// away says that the store was closed.
+func (s *Store) away() error {
+	select {
+	case <-s.closed:
+		return fmt.Errorf("%w: it was closed", cache.ErrAway)
+	default:
+		return nil
+	}
+}
+
+func (s *Store) oops(step string, err error) {
+	if err != nil && s.o.Oops != nil {
+		s.o.Oops(step, err)
+	}
+}

@@ -1,0 +1,210 @@
+package local
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"oncegate/cache"
+)
+
+// writer is the one goroutine that changes the database. It commits whatever
+// has gathered while it was committing in one transaction, in the order it
+// came.
+type writer struct {
+	conn      *sql.Conn
+	stmts     [4]*sql.Stmt // by verb
+	committed func(op, error)
+	oops      func(step string, err error)
+	batches   atomic.Int64 // written so far
+
+	mu    sync.Mutex
+	queue []op
+	ended bool
+
+	wake chan struct{}
+	done chan struct{}
+}
+
+// verb of an op
+type verb uint8
+
+const (
+	insert verb = iota // a record that settled
+	update             // its debts
+	erase              // a record that is gone
+	fences             // the end of the block of fences
+)
+
+// op is one change. Each names the fence, so that none touches a later
+// record of its key.
+type op struct {
+	what  verb
+	key   cache.Key
+	fence cache.Fence
+	owed  []time.Time // update
+	row   row         // insert
+
+	record  *record
+	pending *pending // insert: who waits for it; nil: nobody
+}
+
+// row is what is written of a record. Its frames become bytes in the writer.
+type row struct {
+	fingerprint [32]byte
+	result      *cache.Result
+	keep        time.Duration
+	owed        []time.Time
+}
+
+// rowOf gives a record's row as its settlement will make it.
+func rowOf(r *record, p *pending) row {
+	return row{fingerprint: r.fingerprint, result: p.result, keep: p.keep, owed: p.owed}
+}
+
+func newWriter(conn *sql.Conn, committed func(op, error), oops func(string, error)) *writer {
+	return &writer{
+		conn: conn, committed: committed, oops: oops,
+		wake: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+}
+
+func (w *writer) prepare() error {
+	for what, text := range [...]string{
+		insert: `INSERT INTO records (key, fence, fingerprint, cut, settled, keep, owed, frames) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (key) DO UPDATE SET fence = excluded.fence, fingerprint = excluded.fingerprint, cut = excluded.cut,
+			settled = excluded.settled, keep = excluded.keep, owed = excluded.owed, frames = excluded.frames
+			WHERE excluded.fence > fence`,
+		update: "UPDATE records SET owed = ? WHERE key = ? AND fence = ?",
+		erase:  "DELETE FROM records WHERE key = ? AND fence = ?",
+		fences: "UPDATE meta SET value = ? WHERE name = 'fences'",
+	} {
+		var err error
+		if w.stmts[what], err = w.conn.PrepareContext(context.Background(), text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) start() { go w.run() }
+
+// put queues a change; it never waits. After stop it is done for nobody.
+func (w *writer) put(o op) {
+	w.mu.Lock()
+	w.queue = append(w.queue, o)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stop writes what is queued, and ends the goroutine.
+func (w *writer) stop() {
+	w.mu.Lock()
+	w.ended = true
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	<-w.done
+}
+
+func (w *writer) close() error {
+	for _, stmt := range w.stmts {
+		if stmt != nil {
+			stmt.Close()
+		}
+	}
+	return w.conn.Close()
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	var batch, spare []op
+	for {
+		w.mu.Lock()
+		batch, w.queue = w.queue, spare[:0]
+		ended := w.ended
+		w.mu.Unlock()
+		if len(batch) == 0 {
+			if ended {
+				return
+			}
+			<-w.wake
+			spare = batch
+			continue
+		}
+		w.write(batch)
+		clear(batch) // lets go of the frames
+		spare = batch
+		if cap(spare) > 4096 {
+			spare = nil
+		}
+	}
+}
+
+// write commits a batch; if that fails, each change on its own, so that one
+// that can't be written takes no other with it.
+func (w *writer) write(batch []op) {
+	w.batches.Add(1)
+	err := w.commit(batch)
+	for i := range batch {
+		one := err
+		if err != nil && len(batch) > 1 {
+			one = w.commit(batch[i : i+1])
+		}
+		if batch[i].what == insert {
+			w.committed(batch[i], one)
+		} else if one != nil {
+			w.oops("write", one)
+		}
+	}
+}
+
+func (w *writer) commit(batch []op) error {
+	ctx := context.Background()
+	tx, err := w.conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		o := &batch[i]
+		stmt := tx.StmtContext(ctx, w.stmts[o.what])
+		switch o.what {
+		case insert:
+			res := o.row.result
+			_, err = stmt.ExecContext(ctx, o.key[:], int64(o.fence), o.row.fingerprint[:], res.Cut,
+				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), cache.EncodeFrames(res.Frames))
+		case update:
+			_, err = stmt.ExecContext(ctx, owedBytes(o.owed), o.key[:], int64(o.fence))
+		case erase:
+			_, err = stmt.ExecContext(ctx, o.key[:], int64(o.fence))
+		case fences:
+			_, err = stmt.ExecContext(ctx, int64(o.fence))
+		}
+		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		tx.Rollback() // a commit that failed may have left it open
+		return err
+	}
+	return nil
+}
+
+// owedBytes gives debts' ends by the wall clock.
+func owedBytes(owed []time.Time) []byte {
+	b := make([]byte, 0, 8*len(owed))
+	for _, end := range owed {
+		b = binary.BigEndian.AppendUint64(b, uint64(end.UnixNano()))
+	}
+	return b
+}

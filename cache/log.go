@@ -1,0 +1,328 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Log is a record's log in this process: one leader appends, any number of
+// readers follow from the beginning, each at its own pace.
+//
+// Up to window bytes a slow reader holds back nobody. A log that grew beyond
+// it can be neither kept nor joined any more: it holds the window only, and
+// its slowest reader paces the leader.
+type Log struct {
+	window int64
+
+	mu      sync.Mutex
+	onIdle  func() // called, without the lock, when the last reader has left
+	frames  []Frame
+	head    *Head // of the first frame
+	first   int   // index of frames[0]: those before it were dropped
+	held    int64 // size of frames
+	opened  *Head // the upstream has answered 200 and nothing was appended yet
+	over    bool  // grew beyond the window
+	closed  bool  // abandoned: takes no readers, though it may still run
+	ended   bool
+	done    chan struct{} // closed at the end, and at once for a settled log
+	readers []*Reader
+	idle    time.Time     // since when nobody reads; zero while somebody does
+	gone    chan struct{} // closed when the last reader leaves; made on demand
+	room    chan struct{} // told when the slowest reader moved on, or left
+}
+
+// NewLog makes an empty log. window is in bytes.
+func NewLog(window int64) *Log {
+	return &Log{window: window, done: make(chan struct{})}
+}
+
+// OnIdle has f called each time the last reader leaves a log that has not
+// ended; at once if nobody reads it now.
+func (l *Log) OnIdle(f func()) {
+	l.mu.Lock()
+	l.onIdle = f
+	idle := len(l.readers) == 0 && !l.ended
+	l.mu.Unlock()
+	if idle {
+		f()
+	}
+}
+
+// Head is the head of the answer, once it is in the log.
+func (l *Log) Head() *Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.head
+}
+
+// note remembers the head, which may be dropped while the answer goes on.
+func (l *Log) note(frames []Frame) {
+	if l.head == nil && len(frames) > 0 {
+		l.head = frames[0].Head
+	}
+}
+
+var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// SettledLog is the log of a result: already at its end.
+func SettledLog(r *Result) *Log {
+	l := &Log{frames: r.Frames, ended: true, done: closedChan, window: 1 << 62}
+	l.note(r.Frames)
+	return l
+}
+
+// Open says that an answer has begun with this head, though nothing of it may
+// be shown yet: readers of a stream may send its status, and comments.
+func (l *Log) Open(h *Head) {
+	l.mu.Lock()
+	l.opened = h
+	l.wake()
+	l.mu.Unlock()
+}
+
+// Append adds frames. Beyond the window it waits for the slowest reader; an
+// error is ctx's cause, and then nothing was added.
+func (l *Log) Append(ctx context.Context, frames ...Frame) error {
+	n := size(frames)
+	l.mu.Lock()
+	for l.held+n > l.window && l.held > 0 {
+		l.over = true
+		l.trim()
+		if l.held+n <= l.window || l.held == 0 {
+			break
+		}
+		if l.room == nil {
+			l.room = make(chan struct{}, 1)
+		}
+		room := l.room
+		l.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		l.mu.Lock()
+	}
+	if n > l.window {
+		l.over = true
+	}
+	if l.frames == nil {
+		l.frames = make([]Frame, 0, max(2, len(frames)))
+	}
+	l.note(frames)
+	l.frames = append(l.frames, frames...)
+	l.held += n
+	l.wake()
+	l.mu.Unlock()
+	return nil
+}
+
+// trim drops the frames that every reader has taken.
+func (l *Log) trim() {
+	slowest := l.first + len(l.frames)
+	for _, r := range l.readers {
+		slowest = min(slowest, r.next)
+	}
+	if drop := slowest - l.first; drop > 0 {
+		for i := range drop {
+			l.held -= l.frames[i].size()
+			l.frames[i] = Frame{}
+		}
+		l.frames = l.frames[drop:]
+		l.first = slowest
+	}
+}
+
+// End closes the log. Frames given with it are its last.
+func (l *Log) End(frames ...Frame) {
+	l.mu.Lock()
+	l.note(frames)
+	l.frames = append(l.frames, frames...)
+	l.ended = true
+	l.wake()
+	l.mu.Unlock()
+	close(l.done)
+}
+
+// Done is closed when the log has ended.
+func (l *Log) Done() <-chan struct{} { return l.done }
+
+func (l *Log) wake() {
+	for _, r := range l.readers {
+		r.tell()
+	}
+}
+
+// Whole gives all frames, unless the log grew beyond its window.
+func (l *Log) Whole() ([]Frame, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.frames, !l.over && l.first == 0
+}
+
+// Readers says how many read now.
+func (l *Log) Readers() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.readers)
+}
+
+// IdleFor says for how long nobody has been reading; 0 while somebody does.
+func (l *Log) IdleFor() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.idle.IsZero() {
+		return 0
+	}
+	return time.Since(l.idle)
+}
+
+// Abandon closes the log to new readers if nobody reads it, and says whether
+// it did. A claim that meets an abandoned log waits for its end.
+func (l *Log) Abandon() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.readers) > 0 {
+		return false
+	}
+	l.closed = true
+	return true
+}
+
+// abandoned says that the log takes no readers though it is of a good size.
+func (l *Log) abandoned() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// Left says how long the most patient reader still waits, zero without one.
+func (l *Log) Left() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var left time.Duration
+	for _, r := range l.readers {
+		if r.until.IsZero() {
+			return 1 << 62
+		}
+		left = max(left, time.Until(r.until))
+	}
+	return left
+}
+
+// Gone is closed once nobody reads any more.
+func (l *Log) Gone() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.readers) == 0 {
+		return closedChan
+	}
+	if l.gone == nil {
+		l.gone = make(chan struct{})
+	}
+	return l.gone
+}
+
+// Reader reads a log from its start. One goroutine uses it.
+type Reader struct {
+	log   *Log
+	woken chan struct{}
+	until time.Time // when it stops waiting for the first frame; zero: never
+	next  int       // index of the next frame to take; guarded by log.mu
+	left  bool
+}
+
+// Join adds a reader that waits until the given time (zero: for ever) for its
+// first frame. It is refused on a log that grew beyond its window or was
+// abandoned.
+func (l *Log) Join(until time.Time) (*Reader, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.first > 0 || l.closed {
+		return nil, false
+	}
+	r := &Reader{log: l, until: until, woken: make(chan struct{}, 1)}
+	l.idle = time.Time{}
+	l.readers = append(l.readers, r)
+	r.tell()
+	return r, true
+}
+
+func (r *Reader) tell() {
+	select {
+	case r.woken <- struct{}{}:
+	default:
+	}
+}
+
+// Begun says that the reader's client has its status line, by other means than
+// a frame, and waits for the rest without a limit.
+func (r *Reader) Begun() {
+	r.log.mu.Lock()
+	r.until = time.Time{}
+	r.log.mu.Unlock()
+}
+
+// Woken receives when there may be something new to take.
+func (r *Reader) Woken() <-chan struct{} { return r.woken }
+
+// Take appends the frames that came since the last call to dst. ended: the
+// log is over with them. opened is the head of an answer that has begun but
+// shows nothing yet.
+func (r *Reader) Take(dst []Frame) (frames []Frame, opened *Head, ended bool) {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.next < l.first+len(l.frames) {
+		dst = append(dst, l.frames[r.next-l.first:]...)
+		r.next = l.first + len(l.frames)
+		r.until = time.Time{}
+		l.tellRoom()
+	}
+	return dst, l.opened, l.ended
+}
+
+func (l *Log) tellRoom() {
+	if l.room != nil {
+		select {
+		case l.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Leave ends the reading. It may be called more than once.
+func (r *Reader) Leave() {
+	l := r.log
+	l.mu.Lock()
+	if r.left {
+		l.mu.Unlock()
+		return
+	}
+	r.left = true
+	for i, other := range l.readers {
+		if other == r {
+			last := len(l.readers) - 1
+			l.readers[i], l.readers[last] = l.readers[last], nil
+			l.readers = l.readers[:last]
+			break
+		}
+	}
+	l.tellRoom()
+	var idle func()
+	if len(l.readers) == 0 {
+		l.idle = time.Now()
+		if l.gone != nil {
+			close(l.gone)
+			l.gone = nil
+		}
+		if !l.ended {
+			idle = l.onIdle
+		}
+	}
+	l.mu.Unlock()
+	if idle != nil {
+		idle()
+	}
+}

@@ -1,0 +1,298 @@
+package cache
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Records is how one process uses a Store: duplicates meet in memory first,
+// so that however many follow a call here, the store sees one claim.
+type Records struct {
+	Store  Store
+	Lease  time.Duration // how long a claim lasts without renewal
+	Window int64         // bytes: the largest answer that is kept, see Log
+	Debt   time.Duration // how long an undelivered answer waits for its unmarked retry
+	// Oops is told of a background step that failed; may be nil.
+	Oops func(step string, err error)
+
+	mu   sync.Mutex
+	live map[Key]*Entry
+}
+
+// Entry is a request's hold on a record.
+type Entry struct {
+	Grant
+	Reader *Reader // of Lead, Follow and Replay
+
+	records *Records
+	claim   Claim
+	log     *Log
+	lead    *Entry        // Follow: the entry of the leader in this process
+	ready   chan struct{} // closed once the store has answered the claim
+	noLead  bool          // valid after ready: this entry leads nothing
+	err     error         // valid after ready: the store's
+
+	// Of a leader's entry; guarded by records.mu.
+	owed     []time.Time // when clients left without all of it
+	settling bool
+	renewal  *time.Timer
+}
+
+// Log is the record's log: for a leader to fill.
+func (e *Entry) Log() *Log { return e.log }
+
+// Hold names the entry's claim.
+func (e *Entry) Hold() Hold { return Hold{e.claim.Key, e.Fence} }
+
+// NewNonce makes a nonce.
+func NewNonce() (n Nonce) {
+	rand.Read(n[:])
+	return n
+}
+
+// Open finds out what a request is, and joins it to the log that it is to
+// read until the given time (zero: for ever) for a first frame. A Lead must be
+// ended by Settle.
+//
+// An error is the store's, or ctx's cause when it ends while another request's
+// step is waited for.
+func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, error) {
+	for {
+		r.mu.Lock()
+		e := r.live[c.Key]
+		if e == nil {
+			mine := &Entry{records: r, claim: c, ready: make(chan struct{})}
+			if r.live == nil {
+				r.live = make(map[Key]*Entry)
+			}
+			r.live[c.Key] = mine
+			r.mu.Unlock()
+			return r.ask(ctx, mine, until)
+		}
+		r.mu.Unlock()
+
+		select {
+		case <-e.ready:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if e.noLead {
+			if e.err != nil {
+				return nil, e.err // the store is away for everyone
+			}
+			if got := e.alike(c, until); got != nil {
+				return got, nil
+			}
+			continue // what that request was says nothing of this one
+		}
+		if got := r.meet(e, c, until); got != nil {
+			return got, nil
+		}
+		// About to be settled: ask again then.
+		select {
+		case <-e.log.Done():
+			r.forget(e)
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Private makes a leader's entry that no store knows and nobody else can join.
+func Private(window int64, until time.Time) *Entry {
+	e := &Entry{Grant: Grant{Role: Lead}}
+	e.log = NewLog(window)
+	e.Reader, _ = e.log.Join(until)
+	return e
+}
+
+// ask claims at the store, and makes the entry what the grant says.
+func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, error) {
+	// The claim is the record's, not the connection's: a client that goes
+	// away must not leave the store's answer unheard.
+	g, err := r.Store.Claim(context.WithoutCancel(ctx), e.claim)
+	e.Grant = g
+	if err == nil && g.Role == Lead {
+		e.log = NewLog(r.Window)
+		e.Reader, _ = e.log.Join(until)
+		r.mu.Lock()
+		r.live[e.claim.Key] = e
+		e.renewal = time.AfterFunc(r.Lease/3, e.renew)
+		r.mu.Unlock()
+		close(e.ready)
+		return e, nil
+	}
+	if g.Role == Follow {
+		// Somebody leads whose log is not in this process. (A call of this
+		// process whose settlement was lost looks like that too, until its
+		// lease lapses.)
+		e.Role, e.Share = Twin, ""
+	}
+	e.noLead, e.err = true, err
+	r.forget(e)
+	close(e.ready)
+	if err != nil {
+		return nil, err
+	}
+	return e.replay(until), nil
+}
+
+// replay joins an entry that replays to its result; others are as they are.
+func (e *Entry) replay(until time.Time) *Entry {
+	if e.Role == Replay {
+		e.log = SettledLog(e.Result)
+		e.Reader, _ = e.log.Join(until)
+	}
+	return e
+}
+
+// alike gives a claim the answer that another's got from the store while this
+// one waited for it, if that answer is this one's too: so that however many
+// ask for a settled record at once, the store sees one claim.
+func (e *Entry) alike(c Claim, until time.Time) *Entry {
+	if c.Explicit != e.claim.Explicit || c.Fingerprint != e.claim.Fingerprint ||
+		c.Mode != e.claim.Mode || c.Retry != e.claim.Retry || e.Share == ByDebt {
+		return nil
+	}
+	return (&Entry{Grant: e.Grant, records: e.records, claim: c}).replay(until)
+}
+
+// meet decides a claim on a record in flight in this process. nil: its log was
+// abandoned, or it takes a debt that is on its way to the store.
+func (r *Records) meet(lead *Entry, c Claim, until time.Time) *Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d := Decide(c, View{State: Dispatched, Fingerprint: lead.claim.Fingerprint, Owed: r.owes(lead)})
+	e := &Entry{Grant: Grant{Role: d.Role, Fence: lead.Fence, Share: d.Share}, records: r, claim: c, lead: lead}
+	if d.Role != Follow {
+		return e
+	}
+	if d.TakeDebt && lead.settling {
+		return nil
+	}
+	var ok bool
+	if e.Reader, ok = lead.log.Join(until); !ok {
+		if lead.log.abandoned() {
+			return nil
+		}
+		e.Role, e.Share = Twin, "" // too large to be shared any more
+		return e
+	}
+	if d.TakeDebt {
+		lead.owed = lead.owed[1:]
+	}
+	return e
+}
+
+func (r *Records) owes(e *Entry) bool {
+	for len(e.owed) > 0 && time.Since(e.owed[0]) > r.Debt {
+		e.owed = e.owed[1:]
+	}
+	return len(e.owed) > 0
+}
+
+func (r *Records) forget(e *Entry) {
+	r.mu.Lock()
+	if r.live[e.claim.Key] == e {
+		delete(r.live, e.claim.Key)
+	}
+	r.mu.Unlock()
+}
+
+func (r *Records) oops(step string, err error) {
+	if r.Oops != nil && err != nil {
+		r.Oops(step, err)
+	}
+}
+
+// renew makes a leader's lease last while its call runs.
+func (e *Entry) renew() {
+	r := e.records
+	_, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+	r.mu.Lock()
+	over := e.settling // a renewal that crossed the settlement is refused rightly
+	if !over && !errors.Is(err, ErrFenced) {
+		e.renewal.Reset(r.Lease / 3)
+	}
+	r.mu.Unlock()
+	if !over {
+		r.oops("renew", err)
+	}
+}
+
+// Settle ends a record that this entry leads: the result is recorded, then
+// its last frames go to the readers. keep is how long it answers repeats;
+// zero releases the record. disk: see Settlement. The error says that it
+// could not be recorded; the readers get their frames all the same.
+func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
+	r := e.records
+	if r == nil { // private
+		e.log.End(last...)
+		return nil
+	}
+	r.mu.Lock()
+	e.settling = true
+	e.renewal.Stop()
+	r.owes(e)
+	owed := e.owed
+	r.mu.Unlock()
+
+	frames, whole := e.log.Whole()
+	if keep > 0 && whole && size(frames)+size(last) <= r.Window {
+		res.Frames = shared(frames, last)
+	} else { // a part of an answer must never replay
+		res.State, res.Frames, keep = Released, nil, 0
+	}
+	err := r.Store.Settle(context.Background(), e.Hold(), Settlement{
+		Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk,
+	})
+	e.log.End(last...)
+	r.forget(e)
+	r.oops("settle", err)
+	return err
+}
+
+// shared gives the frames as they may be kept: less what only the leader's
+// own client gets.
+func shared(frames, last []Frame) []Frame {
+	out := make([]Frame, 0, len(frames)+len(last))
+	out = append(append(out, frames...), last...)
+	for i, f := range out {
+		if f.Kind == HeadFrame && f.Head.Own != nil {
+			h := *f.Head
+			h.Own = nil
+			out[i].Head = &h
+		}
+	}
+	return out
+}
+
+// Owe says that this request's client left without all of the answer, so that
+// its next try, even unmarked, may take it.
+func (e *Entry) Owe() {
+	r := e.records
+	if r == nil { // private
+		return
+	}
+	if e.Role == Twin || e.Role == Mismatch {
+		return // what its client left is no answer of this record
+	}
+	lead := e
+	if e.lead != nil {
+		lead = e.lead
+	}
+	if e.Role != Replay {
+		r.mu.Lock()
+		if !lead.settling {
+			lead.owed = append(lead.owed, time.Now())
+			r.mu.Unlock()
+			return
+		}
+		r.mu.Unlock()
+		<-lead.log.Done()
+	}
+	r.oops("owe", r.Store.Owe(context.Background(), e.Hold(), NewNonce(), r.Debt))
+}

@@ -1,0 +1,151 @@
+// Package cache keeps records: append-only logs of response frames, each
+// claimed by one leader under a fence and read by everyone else. Store is the
+// port that an engine implements; Records is how the gateway uses one.
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Key names a record: an HMAC, so that nothing of a client's key can be read
+// from it or steer where it is kept.
+type Key [32]byte
+
+// Fence numbers the claims of a key. A step of an older fence changes nothing.
+type Fence uint64
+
+// Nonce is made anew by the caller of each step. A step that is sent again
+// with its nonce gives the answer it gave before and has no second effect, so
+// a lost acknowledgement can be asked for again.
+type Nonce [16]byte
+
+// Mode is what a request without an explicit key may share. Each mode
+// includes the one before it.
+type Mode uint8
+
+const (
+	Off        Mode = iota // nothing; never claims
+	Retries                // a retry joins or replays the call it repeats
+	Duplicates             // and concurrent duplicates share one call
+	Always                 // and every duplicate within the retention replays
+)
+
+// State of a record. Completions go from absent straight to Dispatched.
+type State uint8
+
+const (
+	Absent State = iota
+	Dispatched
+	Completed
+	Failed   // a final failure, kept for a moment so that repeats get it too
+	Released // given up by its holder: the next caller claims it
+)
+
+// Claim asks what a request is, and makes it the leader when nobody leads.
+type Claim struct {
+	Key         Key
+	Fingerprint [32]byte // what an explicit key was first used with; zero for derived keys
+	Nonce       Nonce
+	Explicit    bool // the key is the caller's own
+	Mode        Mode
+	Retry       bool // the request says that it is a retry
+	Lease       time.Duration
+}
+
+// Role is what a claim found the request to be.
+type Role uint8
+
+const (
+	Lead     Role = iota + 1 // run the call, append, settle
+	Follow                   // read the log of the call in flight
+	Replay                   // read the settled result
+	Mismatch                 // the same explicit key with another fingerprint
+	Twin                     // in flight, but the mode may not share it: run privately
+)
+
+// Share is the word for why an answer was shared.
+type Share string
+
+const (
+	ByKey       Share = "key"
+	RetryMarked Share = "retry_marked"
+	ByDebt      Share = "owed"
+	ByTwin      Share = "twin"
+	WithinTTL   Share = "within_ttl"
+)
+
+// Grant answers a claim.
+type Grant struct {
+	Role   Role
+	Fence  Fence
+	Share  Share   // Follow and Replay: why
+	Result *Result // Replay: what to read; it must not be changed
+	Lapsed bool    // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
+}
+
+// Hold names a claim that its leader holds.
+type Hold struct {
+	Key   Key
+	Fence Fence
+}
+
+// Result is how a record ended.
+type Result struct {
+	State   State // Completed, Failed, Released
+	Frames  []Frame
+	Settled time.Time // by the store's clock; set by the engine
+	Cut     bool      // finished by length or content filter: never a mere duplicate's answer
+}
+
+// Settlement ends a record.
+type Settlement struct {
+	Nonce  Nonce
+	Result Result
+	Keep   time.Duration // how long the result answers repeats, from now; of a failure the memo
+	Owed   []time.Time   // when clients left without all of it, at most Debt ago
+	Debt   time.Duration // how long each of Owed counts
+	Disk   bool          // an explicit key: on disk before Settle returns. Owed ones go there behind
+}
+
+// ErrFenced says that the claim is no longer the caller's: another leads, or
+// the record is gone. Nothing was changed.
+var ErrFenced = errors.New("cache: the claim was taken over")
+
+// ErrAway says that the store could not be asked, or did not answer in time.
+// The step may or may not have had its effect.
+var ErrAway = errors.New("cache: the store is away")
+
+// Store keeps records. Each method is one atomic step, linearizable per key,
+// that checks the fence, and may be sent again with the same nonce. Any
+// number of goroutines and processes may call it at once.
+type Store interface {
+	// Claim decides by Decide, atomically with what it changes: a new fence
+	// and lease for a leader, one debt less for a retry that takes one.
+	Claim(ctx context.Context, c Claim) (Grant, error)
+	// Renew makes the lease last for lease from now, by the store's clock.
+	// wanted says that somebody on another node reads this log, so that it
+	// must be appended from its beginning.
+	Renew(ctx context.Context, h Hold, lease time.Duration) (wanted bool, err error)
+	// Append publishes frames of the log, the first of them at index from.
+	// Frames that are already there are left as they are; a gap is an error.
+	Append(ctx context.Context, h Hold, from int, frames []Frame) error
+	// Read gives the frames of the log from index from on. result is nil
+	// while the record is in flight; then Read waits for the first new frame
+	// until ctx ends, and leaves the mark that Renew reports as wanted.
+	// A log that is gone is ErrFenced.
+	Read(ctx context.Context, h Hold, from int) (frames []Frame, result *Result, err error)
+	// Settle ends the record. Completed and failed results answer repeats
+	// for s.Keep; a released record is gone at once, its fence remembered.
+	Settle(ctx context.Context, h Hold, s Settlement) error
+	// Owe says that a client was left without all of the settled answer: the
+	// next unmarked repeat within d may take it. On a record that is gone or
+	// was claimed anew it does nothing.
+	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
+	// Secret is what all keys are derived from. The store makes it at first
+	// start; it never changes afterwards.
+	Secret(ctx context.Context) ([]byte, error)
+	// Close writes down what is still to be written and lets go.
+	Close() error
+}

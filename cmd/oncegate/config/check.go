@@ -1,0 +1,324 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	plainName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+)
+
+const mendName = "use letters, digits, dots, dashes and underscores, 64 at most"
+
+// check finds what no single value shows: what must not go together, what is
+// missing, what refers to nothing.
+func (d *decoder) check(c *Config) {
+	d.checkListeners(c)
+	d.checkKeys(c)
+	d.checkStore(c)
+	d.checkDedupe(c)
+	d.checkProviders(c)
+	d.checkModels(c)
+	if p := c.Passthrough; p != "" && !slices.Contains(providerNames(c), p) {
+		d.faultAt("passthrough", strconv.Quote(p)+" is not a provider", didYouMean(p, providerNames(c)))
+	}
+}
+
+func (d *decoder) checkListeners(c *Config) {
+	s := c.Server
+	data, admin := d.checkAddress("server.listen", s.Listen), d.checkAddress("server.admin_listen", s.AdminListen)
+	if data && len(c.Auth.Keys) == 0 && !c.Auth.Open && !Loopback(s.Listen) && !d.faulty("auth") {
+		d.faultAt("server.listen", strconv.Quote(s.Listen)+" is not loopback, and there are no auth.keys",
+			"add a key (oncegate key new NAME), or listen on 127.0.0.1, or let everyone in with auth.open: true")
+	}
+	if c.Auth.Open && len(c.Auth.Keys) > 0 {
+		d.faultAt("auth.open", "lets everyone in, and auth.keys does not", "remove one of them")
+	}
+	if admin && c.Auth.AdminToken == "" && !Loopback(s.AdminListen) && !d.faulty("auth.admin_token") {
+		d.faultAt("server.admin_listen", strconv.Quote(s.AdminListen)+" is not loopback, and there is no auth.admin_token",
+			"set a token, or listen on 127.0.0.1")
+	}
+	if _, port, _ := net.SplitHostPort(s.Listen); data && admin && port != "0" && s.Listen == s.AdminListen {
+		d.faultAt("server.admin_listen", "is the same address as server.listen", "give it a port of its own")
+	}
+	if c.Auth.AdminToken != "" && !headerValue(c.Auth.AdminToken) {
+		d.faultAt("auth.admin_token", "holds a control character, or begins or ends with a space", "use visible characters only")
+	}
+	for i, o := range s.CORS.Origins {
+		at := index("server.cors.origins", i)
+		if o == "*" {
+			if len(c.Auth.Keys) == 0 {
+				d.faultAt(at, `"*" and no auth.keys: any web page could spend the providers' keys`, "name the origins, or add a key")
+			}
+			continue
+		}
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+			d.faultAt(at, strconv.Quote(o)+" is not an origin", "write scheme and host only, as https://chat.example")
+		}
+	}
+}
+
+func (d *decoder) checkAddress(path, addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
+		if !d.faulty(path) {
+			d.faultAt(path, strconv.Quote(addr)+" is not an address", "write host:port, as 127.0.0.1:8080")
+		}
+		return false
+	}
+	return true
+}
+
+// Loopback says whether nobody but this machine can reach an address.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func (d *decoder) checkKeys(c *Config) {
+	names, hashes := map[string]int{}, map[string]int{}
+	for i := range c.Auth.Keys {
+		k, at := &c.Auth.Keys[i], index("auth.keys", i)
+		d.checkName(at+".name", k.Name, names, i)
+		k.Hash = strings.ToLower(k.Hash)
+		digits, ok := strings.CutPrefix(k.Hash, "sha256:")
+		sum, err := hex.DecodeString(digits)
+		switch first, twice := hashes[k.Hash]; {
+		case d.faulty(at + ".hash"):
+		case k.Hash == "":
+			d.faultAt(at+".hash", "is missing", "put the hash that `oncegate key new "+or(k.Name, "NAME")+"` prints")
+		case !ok || err != nil || len(sum) != 32:
+			d.faultAt(at+".hash", "is not sha256: and 64 hex digits", "put the hash that `oncegate key new "+or(k.Name, "NAME")+"` prints, not the key")
+		case twice:
+			d.faultAt(at+".hash", fmt.Sprintf("is the hash of auth.keys[%d], too", first), "give each client a key of its own")
+		default:
+			hashes[k.Hash] = i
+		}
+		if len(k.Models) == 0 && !d.faulty(at+".models") {
+			d.faultAt(at+".models", "lists none", `leave it out, or write ["*"], for all models`)
+		}
+		for j, m := range k.Models {
+			switch path, prefix := index(at+".models", j), strings.TrimSuffix(m, "*"); {
+			case strings.Contains(prefix, "*"):
+				d.faultAt(path, strconv.Quote(m)+" has a * that is not at its end", "write a name, the beginning of one with a * after it, or \"*\"")
+			case !d.faulty("models") && !serves(c, prefix, m != prefix):
+				d.faultAt(path, strconv.Quote(m)+" is not a model", didYouMean(m, append(modelNames(c), "*")))
+			}
+		}
+	}
+}
+
+func (d *decoder) checkName(path, n string, seen map[string]int, i int) {
+	first, twice := seen[n]
+	switch {
+	case d.faulty(path):
+	case n == "":
+		d.faultAt(path, "is missing", mendName)
+	case !plainName.MatchString(n):
+		d.faultAt(path, strconv.Quote(n)+" is not a name", mendName)
+	case twice:
+		list := path[:strings.LastIndexByte(path, '[')]
+		d.faultAt(path, fmt.Sprintf("%q is the name of %s, too", n, index(list, first)), "rename one of them")
+	default:
+		seen[n] = i
+	}
+}
+
+func (d *decoder) checkStore(c *Config) {
+	dir, local := strings.CutPrefix(c.Store.URL, "local:")
+	switch {
+	case d.faulty("store.url"):
+	case slices.ContainsFunc(laterStores, func(s string) bool { return strings.HasPrefix(c.Store.URL, s) }):
+		scheme, _, _ := strings.Cut(c.Store.URL, ":")
+		d.faultAt("store.url", scheme+": is not in this version yet", "use local:DIRECTORY until then")
+	case !local || dir == "":
+		d.faultAt("store.url", "is not a store", "write local:DIRECTORY, as local:./data")
+	}
+	if s := c.Store.Secret; s != "" && len(s) < 16 {
+		d.faultAt("store.secret", "is shorter than 16 bytes", "make a longer one (openssl rand -hex 32), or leave it out and one is made")
+	}
+}
+
+func (d *decoder) checkDedupe(c *Config) {
+	for i, p := range c.Dedupe.Ignore {
+		bad := strings.NewReplacer("~0", "", "~1", "").Replace(p)
+		if !strings.HasPrefix(p, "/") || strings.Contains(bad, "~") {
+			d.faultAt(index("dedupe.ignore", i), strconv.Quote(p)+" is not a JSON pointer", "write it as /metadata/trace_id, with ~1 for / and ~0 for ~ in a name")
+		}
+	}
+	for i, h := range c.Dedupe.Headers {
+		if !headerName.MatchString(h) {
+			d.faultAt(index("dedupe.headers", i), strconv.Quote(h)+" is not a header name", "write it as openai-beta")
+		}
+	}
+}
+
+func (d *decoder) checkProviders(c *Config) {
+	if len(c.Providers) == 0 && !d.faulty("providers") {
+		d.faultAt("providers", "there are none", "add one, as `- {name: mock, kind: mock}`")
+	}
+	names := map[string]int{}
+	for i := range c.Providers {
+		p, at := &c.Providers[i], index("providers", i)
+		d.checkName(at+".name", p.Name, names, i)
+		if p.Kind == "" && !d.faulty(at+".kind") {
+			d.faultAt(at+".kind", "is missing", "write openai (anything compatible), anthropic or mock")
+		}
+		d.checkBaseURL(at+".base_url", p)
+		for j, k := range p.APIKeys {
+			switch path := index(at+".api_keys", j); {
+			case k == "":
+				d.faultAt(path, "is empty", `leave it out where no credential is needed, or write "${NAME:-}" for a variable that may be missing`)
+			case !headerValue(k):
+				d.faultAt(path, "holds a control character, or begins or ends with a space", "check how the secret is stored: it goes into a header as it is")
+			case slices.Index(p.APIKeys, k) < j:
+				d.faultAt(path, "stands twice", "remove one of them")
+			}
+		}
+	}
+}
+
+func (d *decoder) checkBaseURL(path string, p *Provider) {
+	switch {
+	case d.faulty(path):
+		return
+	case p.Kind == "mock":
+		if p.BaseURL != "" {
+			d.faultAt(path, "is nothing to a mock, which is built in", "remove it; for a mock that runs elsewhere write kind: openai")
+		}
+		return
+	case p.BaseURL == "":
+		example := "https://api.openai.com/v1"
+		if p.Kind == "anthropic" {
+			example = "https://api.anthropic.com"
+		}
+		d.faultAt(path, "is missing", "write it as "+example)
+		return
+	}
+	u, err := url.Parse(p.BaseURL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Hostname() == "":
+		d.faultAt(path, "is not an absolute http or https URL", "write it as https://llm.example/v1")
+	case u.User != nil:
+		d.faultAt(path, "holds a user or password", "put the credential into api_keys")
+	case u.Fragment != "":
+		d.faultAt(path, "has a fragment (#), which no server is sent", "end it before the #")
+	}
+}
+
+func (d *decoder) checkModels(c *Config) {
+	if len(c.Models) == 0 && len(c.Providers) > 0 && c.Passthrough == "" && !d.faulty("models") {
+		target := or(c.Providers[0].Name, "NAME")
+		d.faultAt("models", "there are none", `add one, as `+"`"+`- {name: "*", targets: [{provider: `+target+"}]}`")
+	}
+	seen := map[string]int{}
+	for i, m := range c.Models {
+		at := index("models", i)
+		first, twice := seen[m.Name]
+		switch {
+		case d.faulty(at + ".name"):
+		case m.Name == "":
+			d.faultAt(at+".name", "is missing", `write the name that clients use, or "*" for any`)
+		case strings.ContainsFunc(m.Name, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+			d.faultAt(at+".name", strconv.Quote(m.Name)+" holds a space or control character", "write the name as clients send it")
+		case m.Name != "*" && strings.Contains(m.Name, "*"):
+			d.faultAt(at+".name", strconv.Quote(m.Name)+" is a pattern, and only \"*\" alone is read", "name the models one by one")
+		case twice:
+			d.faultAt(at+".name", fmt.Sprintf("%q is the name of %s, too", m.Name, index("models", first)), "make one model of them, with several targets")
+		default:
+			seen[m.Name] = i
+		}
+		d.checkTargets(c, at, m)
+	}
+}
+
+func (d *decoder) checkTargets(c *Config, at string, m Model) {
+	if len(m.Targets) == 0 && !d.faulty(at+".targets") {
+		d.faultAt(at+".targets", "there are none", "add one, as [{provider: NAME}]")
+	}
+	sum := 0
+	for i, t := range m.Targets {
+		path := index(at+".targets", i)
+		sum += t.Weight
+		switch {
+		case d.faulty(path + ".provider"):
+		case t.Provider == "":
+			d.faultAt(path+".provider", "is missing", "name one of the providers")
+		case !slices.Contains(providerNames(c), t.Provider):
+			d.faultAt(path+".provider", strconv.Quote(t.Provider)+" is not a provider", didYouMean(t.Provider, providerNames(c)))
+		}
+		for j := range i {
+			if o := m.Targets[j]; o.Provider == t.Provider && o.Model == t.Model && t.Provider != "" {
+				d.faultAt(path, fmt.Sprintf("is the same as targets[%d]", j), "keep one, with the weight of both")
+			}
+		}
+	}
+	if len(m.Targets) > 0 && sum == 0 && !d.faulty(at+".targets") {
+		d.faultAt(at+".targets", "all have weight 0, and so none is tried first", "give one of them a weight")
+	}
+}
+
+// faulty says whether a fault of this key, or of one in it, is noted already:
+// what would follow from it is not said again.
+func (d *decoder) faulty(path string) bool {
+	return slices.ContainsFunc(d.faults, func(f Fault) bool {
+		rest, ok := strings.CutPrefix(f.Field, path)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
+}
+
+func providerNames(c *Config) []string {
+	var out []string
+	for _, p := range c.Providers {
+		if p.Name != "" {
+			out = append(out, p.Name)
+		}
+	}
+	return out
+}
+
+func modelNames(c *Config) []string {
+	var out []string
+	for _, m := range c.Models {
+		if m.Name != "" && m.Name != "*" {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}
+
+// serves says whether a model is there: one of that name, or, of a prefix, one
+// that begins with it.
+func serves(c *Config, model string, prefix bool) bool {
+	return slices.ContainsFunc(c.Models, func(m Model) bool {
+		return m.Name == model || m.Name == "*" || prefix && strings.HasPrefix(m.Name, model)
+	})
+}
+
+// headerValue says whether a secret can go into a header as it is.
+func headerValue(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) && strings.TrimSpace(s) == s
+}
+
+func or(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// ValidName says whether a key or a provider can be called so.
+func ValidName(s string) bool { return plainName.MatchString(s) }

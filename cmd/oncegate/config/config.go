@@ -1,0 +1,208 @@
+// Package config reads oncegate's configuration: a YAML file, ONCEGATE_*
+// variables over it, flags over those. Every fault is found in one pass, and
+// each one says where it stands and how to mend it.
+//
+// The structs in this file are the reference: their comments become the
+// descriptions of `oncegate config schema` and the tables of
+// docs/configuration.md, their tags hold the defaults and the bounds.
+package config
+
+import "time"
+
+// Tags of the fields below:
+//
+//	yaml     the key
+//	default  what an absent key means, written as in YAML; a list's entries have commas between them
+//	enum     the only values there are, with commas between them
+//	above    a number, duration or size must be more than this
+//	min      a number, duration or size must be at least this
+//	secret   masked by `config print`, and never quoted in a fault
+//	url      credentials and query are masked by `config print`
+//	partial  a section whose absent keys stay zero: it overrides another one
+
+// Config is the whole configuration.
+type Config struct {
+	// The two listeners.
+	Server Server `yaml:"server"`
+	// Who may call.
+	Auth Auth `yaml:"auth"`
+	// Where records are kept.
+	Store Store `yaml:"store"`
+	// What counts as the same call, and how long its answer is kept.
+	Dedupe Dedupe `yaml:"dedupe"`
+	// How often, and how patiently, a failed call is tried again. Each provider may override any part.
+	Policy Policy `yaml:"policy"`
+	// The upstreams.
+	Providers []Provider `yaml:"providers"`
+	// The models that clients may name, and where they are served.
+	Models []Model `yaml:"models"`
+	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
+	Passthrough string `yaml:"passthrough"`
+
+	places map[string]Place
+}
+
+// Server is the two listeners and their limits.
+type Server struct {
+	// Address of the data listener. Not loopback and no auth.keys: refused at start, unless auth.open is true.
+	Listen string `yaml:"listen" default:"127.0.0.1:8080"`
+	// Address of the admin listener: metrics and probes. Not loopback and no auth.admin_token: refused at start.
+	AdminListen string `yaml:"admin_listen" default:"127.0.0.1:8081"`
+	// The largest request body, decoded. Beyond it: 413.
+	MaxBody Size `yaml:"max_body" default:"32MiB" above:"0"`
+	// Request bodies held in memory at once. Beyond it: 503 overloaded.
+	MaxBuffered Size `yaml:"max_buffered" default:"1GiB" above:"0"`
+	// Readiness is down this long before the drain begins, so that load balancers notice first.
+	ShutdownDelay time.Duration `yaml:"shutdown_delay" default:"0s" min:"0"`
+	// How long a stopping gateway waits for the calls in flight; and how long a starting one waits for another process to leave the store's directory.
+	ShutdownGrace time.Duration `yaml:"shutdown_grace" default:"30s" min:"0"`
+	// Cross-origin calls from web pages.
+	CORS CORS `yaml:"cors"`
+	// A comment line goes out on a stream that was silent this long, to keep proxies awake.
+	Heartbeat time.Duration `yaml:"heartbeat" default:"15s" above:"0"`
+}
+
+// CORS says which web pages may call.
+type CORS struct {
+	// Origins such as https://chat.example, or "*" for all. Empty: CORS is off.
+	Origins []string `yaml:"origins"`
+}
+
+// Auth says who may call.
+type Auth struct {
+	// Guards the admin listener, as a bearer token. Empty: the admin listener must be on loopback.
+	AdminToken string `yaml:"admin_token" secret:"true"`
+	// Lets anyone call a listener that is not on loopback. They all spend the providers' keys.
+	Open bool `yaml:"open"`
+	// The gateway's own keys. Empty: anyone on this machine may call.
+	Keys []Key `yaml:"keys"`
+}
+
+// Key is one gateway key: a client, a team.
+type Key struct {
+	// How it is called in logs and records.
+	Name string `yaml:"name"`
+	// sha256: and 64 hex digits, the SHA-256 of the key, as `oncegate key new NAME` prints it.
+	Hash string `yaml:"hash"`
+	// The models it may use: names, gpt-4* for all that begin so, "*" for all.
+	Models []string `yaml:"models" default:"*"`
+	// What this key's calls without an Idempotency-Key may share, in place of dedupe.mode.
+	Dedupe string `yaml:"dedupe" enum:"off,retries,duplicates,always"`
+}
+
+// Store says where records are kept.
+type Store struct {
+	// local: and a directory, made at first start. A relative one is under the working directory.
+	URL string `yaml:"url" default:"local:./data" url:"true"`
+	// What all record keys are derived from, 16 bytes or more. Empty: made at first start and kept in the store.
+	Secret string `yaml:"secret" secret:"true"`
+	// How long a call that nobody renews stays its leader's; renewed at a third of it.
+	Lease time.Duration `yaml:"lease" default:"15s" above:"0"`
+	// The largest answer that is kept. A larger one still reaches its readers.
+	MaxBody Size `yaml:"max_body" default:"8MiB" above:"0"`
+}
+
+// Dedupe says what counts as the same call.
+type Dedupe struct {
+	// What calls without an Idempotency-Key may share. off: nothing. retries: a retry joins or replays the call it repeats. duplicates: and concurrent duplicates share one call. always: and every duplicate within the TTL replays. Images and speech share retries only, unless a model or a key says more.
+	Mode string `yaml:"mode" default:"duplicates" enum:"off,retries,duplicates,always"`
+	// The longest a duplicate waits for the first byte of the call in flight before it gets a 409.
+	Wait time.Duration `yaml:"wait" default:"10m" above:"0"`
+	// How long an answer that did not reach its client waits for the unmarked retry.
+	Owed time.Duration `yaml:"owed" default:"2m" above:"0"`
+	// How long finished answers are kept.
+	TTL TTL `yaml:"ttl"`
+	// An abandoned stream goes on this long for a retry to attach, then its upstream is let go.
+	Linger time.Duration `yaml:"linger" default:"10s" min:"0"`
+	// JSON pointers left out of derived keys, such as /metadata/trace_id.
+	Ignore []string `yaml:"ignore"`
+	// Request headers that enter derived keys.
+	Headers []string `yaml:"headers" default:"openai-beta,anthropic-beta,anthropic-version"`
+}
+
+// TTL is the retention of finished answers: base x max(1, floor(input bytes /
+// scale_bytes)), capped by max. It starts when the record settles.
+type TTL struct {
+	// The base of all operations but embeddings.
+	Chat time.Duration `yaml:"chat" default:"5m" above:"0"`
+	// The base of embeddings.
+	Embeddings time.Duration `yaml:"embeddings" default:"3m" above:"0"`
+	// The base of inputs over 10 x scale_bytes.
+	Long time.Duration `yaml:"long" default:"10m" above:"0"`
+	// The cap of them all, and of the Oncegate-TTL header.
+	Max time.Duration `yaml:"max" default:"7d" above:"0"`
+	// An input of n times this many bytes is kept n times as long.
+	ScaleBytes int `yaml:"scale_bytes" default:"10000" above:"0"`
+}
+
+// Policy says how a failed call is tried again.
+type Policy struct {
+	// Attempts a target, the first included.
+	Attempts int `yaml:"attempts" default:"3" above:"0"`
+	// Attempts over all targets of a call.
+	TotalAttempts int `yaml:"total_attempts" default:"5" above:"0"`
+	// Full jitter: the n-th retry waits a random time below min(cap, base x 2^(n-1)).
+	Backoff Backoff `yaml:"backoff"`
+	// A longer Retry-After is passed on to the client, not slept out.
+	RetryAfterCap time.Duration `yaml:"retry_after_cap" default:"60s" above:"0"`
+	// The limits of one attempt, and of the call.
+	Timeouts Timeouts `yaml:"timeouts"`
+}
+
+// Backoff is the ceiling of the waits between attempts.
+type Backoff struct {
+	// The first ceiling.
+	Base time.Duration `yaml:"base" default:"500ms" above:"0"`
+	// The first ceiling after a 429, a 529 or an error of their kind.
+	ThrottleBase time.Duration `yaml:"throttle_base" default:"1s" above:"0"`
+	// No ceiling is higher.
+	Cap time.Duration `yaml:"cap" default:"30s" above:"0"`
+}
+
+// Timeouts bound one attempt, but for total, which bounds the call.
+type Timeouts struct {
+	// DNS, dial and TLS.
+	Connect time.Duration `yaml:"connect" default:"5s" above:"0"`
+	// From the request written to the first byte of a stream. A non-streamed completion has until total.
+	FirstByte time.Duration `yaml:"first_byte" default:"120s" above:"0"`
+	// Between two bytes of an answer.
+	Idle time.Duration `yaml:"idle" default:"5m" above:"0"`
+	// The whole call, all attempts and waits.
+	Total time.Duration `yaml:"total" default:"10m" above:"0"`
+}
+
+// Provider is one upstream.
+type Provider struct {
+	// How models refer to it. Letters, digits, dots, dashes and underscores.
+	Name string `yaml:"name"`
+	// openai: anything that speaks OpenAI's API. anthropic: Anthropic's. mock: the scripted upstream that is built in.
+	Kind string `yaml:"kind" enum:"openai,anthropic,mock"`
+	// http or https. Without a path /v1 is added; a query goes with every call. Not for mock.
+	BaseURL string `yaml:"base_url" url:"true"`
+	// Its API keys: several are rotated on 429, and a dead one is put on hold. Empty: no credential is sent. An entry written "${NAME:-}" is left out when NAME is unset.
+	APIKeys []string `yaml:"api_keys" secret:"true"`
+	// Whether chat and completion streams are sent with stream_options.include_usage, so that their tokens can be counted.
+	StreamUsage string `yaml:"stream_usage" default:"ask" enum:"ask,leave"`
+	// Any part of policy, for this provider.
+	Policy Policy `yaml:"policy" partial:"true"`
+}
+
+// Model is a name that clients use, and where it is served.
+type Model struct {
+	// The name, or "*" for any other model, by its own name.
+	Name string `yaml:"name"`
+	// The first is chosen by weight, the others follow in this order when it fails.
+	Targets []Target `yaml:"targets"`
+	// What this model's calls without an Idempotency-Key may share, in place of dedupe.mode.
+	Dedupe string `yaml:"dedupe" enum:"off,retries,duplicates,always"`
+}
+
+// Target is one model at one provider.
+type Target struct {
+	// The name of a provider.
+	Provider string `yaml:"provider"`
+	// What the model is called there. Empty: as the client named it.
+	Model string `yaml:"model"`
+	// Its share of first attempts. Zero: as a fallback only.
+	Weight int `yaml:"weight" default:"1" min:"0"`
+}

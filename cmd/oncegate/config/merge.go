@@ -1,0 +1,55 @@
+package config
+
+import (
+	"cmp"
+	"strings"
+
+	"oncegate/cache"
+	"oncegate/policy"
+)
+
+// PolicyOf is the retry policy of a provider: its own, and the configured one
+// where that is silent.
+func (c *Config) PolicyOf(p Provider) policy.Config {
+	own, all := p.Policy, c.Policy
+	return policy.Config{
+		Attempts:      cmp.Or(own.Attempts, all.Attempts),
+		TotalAttempts: cmp.Or(own.TotalAttempts, all.TotalAttempts),
+		Backoff: policy.Backoff{
+			Base:         cmp.Or(own.Backoff.Base, all.Backoff.Base),
+			ThrottleBase: cmp.Or(own.Backoff.ThrottleBase, all.Backoff.ThrottleBase),
+			Cap:          cmp.Or(own.Backoff.Cap, all.Backoff.Cap),
+		},
+		RetryAfterCap: cmp.Or(own.RetryAfterCap, all.RetryAfterCap),
+		Timeouts: policy.Timeouts{
+			Connect:   cmp.Or(own.Timeouts.Connect, all.Timeouts.Connect),
+			FirstByte: cmp.Or(own.Timeouts.FirstByte, all.Timeouts.FirstByte),
+			Idle:      cmp.Or(own.Timeouts.Idle, all.Timeouts.Idle),
+			Total:     cmp.Or(own.Timeouts.Total, all.Timeouts.Total),
+		},
+	}
+}
+
+// Directory is where the local store keeps its files.
+func (s Store) Directory() string { return strings.TrimPrefix(s.URL, "local:") }
+
+// ModeOf is a checked mode's number; nil: the text is empty, and another one
+// counts.
+func ModeOf(text string) *cache.Mode {
+	for mode, word := range []string{"off", "retries", "duplicates", "always"} {
+		if text == word {
+			m := cache.Mode(mode)
+			return &m
+		}
+	}
+	return nil
+}
+
+// DefaultMode is the mode of keys and models that have none of their own. nil:
+// the operation's default, which for images and speech is a lesser one.
+func (d Dedupe) DefaultMode() *cache.Mode {
+	if d.Mode == "duplicates" {
+		return nil
+	}
+	return ModeOf(d.Mode)
+}

@@ -1,0 +1,128 @@
+package config
+
+import (
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	yaml "github.com/goccy/go-yaml"
+)
+
+// mask stands for a secret, whatever its length.
+const mask = "********"
+
+// Print is the configuration as it counts, as YAML: each secret masked, and
+// where each value came from as a comment.
+func (c *Config) Print() ([]byte, error) {
+	comments := yaml.CommentMap{}
+	tree := c.tree(reflect.ValueOf(c).Elem(), "", comments)
+	return yaml.MarshalWithOptions(tree, yaml.WithComment(comments), yaml.IndentSequence(true))
+}
+
+// tree turns a section into what the YAML encoder orders and comments. Keys of
+// a partial section that nobody set are left out.
+func (c *Config) tree(section reflect.Value, path string, comments yaml.CommentMap) yaml.MapSlice {
+	out := yaml.MapSlice{}
+	t := section.Type()
+	for i := range t.NumField() {
+		f, v := t.Field(i), section.Field(i)
+		if name(f) == "" {
+			continue
+		}
+		p := join(path, name(f))
+		var value any
+		switch {
+		case v.Kind() == reflect.Struct:
+			m := c.tree(v, p, comments)
+			if len(m) == 0 {
+				continue
+			}
+			value = m
+		case inPartial(p) && v.IsZero():
+			continue
+		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+			list := []yaml.MapSlice{}
+			for j := range v.Len() {
+				list = append(list, c.tree(v.Index(j), index(p, j), comments))
+			}
+			value = list
+			if v.Len() == 0 {
+				c.noteAbove(comments, p)
+			}
+		case v.Kind() == reflect.Slice:
+			list := []string{}
+			for j := range v.Len() {
+				list = append(list, shown(v.Index(j), f).(string))
+				c.note(comments, index(p, j))
+			}
+			value = list
+			if v.Len() == 0 {
+				c.noteAbove(comments, p)
+			}
+		default:
+			value = shown(v, f)
+			c.note(comments, p)
+		}
+		out = append(out, yaml.MapItem{Key: name(f), Value: value})
+	}
+	return out
+}
+
+func inPartial(path string) bool {
+	return strings.HasPrefix(withoutIndexes(path), "providers[].policy.")
+}
+
+func (c *Config) note(comments yaml.CommentMap, path string) {
+	at, ok := c.places[path]
+	if !ok && strings.HasSuffix(path, "]") {
+		at = c.places[path[:strings.LastIndexByte(path, '[')]]
+	}
+	comments["$."+path] = []*yaml.Comment{yaml.LineComment(" " + at.String())}
+}
+
+// noteAbove comments an empty list, whose line the encoder can't comment.
+func (c *Config) noteAbove(comments yaml.CommentMap, path string) {
+	comments["$."+path] = []*yaml.Comment{yaml.HeadComment(" " + c.places[path].String())}
+}
+
+// shown is a value as the file would have it, so that what is printed can be
+// read again.
+func shown(v reflect.Value, f reflect.StructField) any {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		return formatDuration(x)
+	case Size:
+		return x.String()
+	case string:
+		switch {
+		case x == "":
+			return ""
+		case f.Tag.Get("secret") != "":
+			return mask
+		case f.Tag.Get("url") != "":
+			x = MaskURL(x)
+		}
+		return strings.ReplaceAll(x, "$", "$$")
+	}
+	return v.Interface()
+}
+
+// MaskURL takes passwords and query values out of a URL, for people to read.
+func MaskURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return mask
+	}
+	changed := false
+	if _, has := u.User.Password(); has || u.User != nil {
+		u.User, changed = url.User("MASKED"), true
+	}
+	if u.RawQuery != "" {
+		u.RawQuery, changed = "MASKED", true
+	}
+	if !changed {
+		return s
+	}
+	return strings.ReplaceAll(u.String(), "MASKED", mask)
+}

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Schema is a JSON Schema of the file, for editors.
+func Schema() ([]byte, error) {
+	texts := comments()
+	root := schemaOf(reflect.TypeFor[Config](), texts)
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "oncegate configuration"
+	return json.MarshalIndent(root, "", "  ")
+}
+
+type schema = map[string]any
+
+func schemaOf(t reflect.Type, texts map[string]string) schema {
+	keys := schema{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if name(f) == "" {
+			continue
+		}
+		s := fieldSchema(f, texts)
+		if text := texts[t.Name()+"."+f.Name]; text != "" {
+			s["description"] = text
+		}
+		keys[name(f)] = s
+	}
+	return schema{"type": "object", "additionalProperties": false, "properties": keys}
+}
+
+// reference is a value that is only known once it was expanded.
+var reference = schema{"type": "string", "pattern": `\$\{`}
+
+func fieldSchema(f reflect.StructField, texts map[string]string) schema {
+	t, def := f.Type, f.Tag.Get("default")
+	s := schema{}
+	switch {
+	case t.Kind() == reflect.Struct:
+		s = schemaOf(t, texts)
+		if f.Tag.Get("partial") != "" {
+			dropDefaults(s)
+		}
+		return s
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return schema{"type": "array", "items": schemaOf(t.Elem(), texts)}
+	case t.Kind() == reflect.Slice:
+		s = schema{"type": "array", "items": schema{"type": "string"}}
+		if def != "" {
+			s["default"] = strings.Split(def, ",")
+		}
+		return s
+	case t == reflect.TypeFor[time.Duration]():
+		s = schema{"anyOf": []any{
+			schema{"type": "string", "pattern": `^([0-9.]+(ns|us|µs|ms|s|m|h|d))+$`}, schema{"const": 0}, reference}}
+	case t == reflect.TypeFor[Size]():
+		s = schema{"anyOf": []any{
+			schema{"type": "string", "pattern": `^[0-9.]+ *([KMGT]i?B|kB|B)?$`}, schema{"type": "integer"}, reference}}
+	case t.Kind() == reflect.Bool:
+		s = schema{"anyOf": []any{schema{"type": "boolean"}, reference}}
+		s["default"] = def == "true"
+	case t.Kind() == reflect.Int:
+		number := schema{"type": "integer"}
+		if n, err := strconv.Atoi(f.Tag.Get("above")); err == nil {
+			number["exclusiveMinimum"] = n
+		}
+		if n, err := strconv.Atoi(f.Tag.Get("min")); err == nil {
+			number["minimum"] = n
+		}
+		s = schema{"anyOf": []any{number, reference}}
+		if n, err := strconv.Atoi(def); err == nil {
+			s["default"] = n
+		}
+		return s
+	case f.Tag.Get("enum") != "":
+		s = schema{"anyOf": []any{schema{"enum": strings.Split(f.Tag.Get("enum"), ",")}, reference}}
+	default:
+		s = schema{"type": []string{"string", "number"}}
+	}
+	if _, has := s["default"]; !has && def != "" {
+		s["default"] = def
+	}
+	return s
+}
+
+// dropDefaults takes the defaults out of a section whose absent keys mean
+// those of another one.
+func dropDefaults(s schema) {
+	delete(s, "default")
+	if keys, ok := s["properties"].(schema); ok {
+		for _, k := range keys {
+			dropDefaults(k.(schema))
+		}
+	}
+}

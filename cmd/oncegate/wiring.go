@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"oncegate/cache/local"
+	"oncegate/cmd/oncegate/config"
+	"oncegate/gateway"
+	"oncegate/providers"
+	"oncegate/providers/mock"
+)
+
+// openStore opens the embedded store. It waits for another process to leave
+// the directory as long as that one may take to stop.
+func openStore(c *config.Config, log *zap.Logger) (*local.Store, error) {
+	return local.Open(c.Store.Directory(), local.Options{
+		LockWait: c.Server.ShutdownGrace,
+		Secret:   []byte(c.Store.Secret),
+		Oops: func(step string, err error) {
+			log.Warn("a step behind at the store failed", zap.String("step", step), zap.Error(err))
+		},
+	})
+}
+
+// newGateway makes the gateway that the configuration describes. Mock
+// upstreams run until ctx ends.
+func newGateway(ctx context.Context, c *config.Config, store *local.Store, log *zap.Logger) (*gateway.Gateway, error) {
+	o := gateway.Options{
+		Log:         log,
+		Store:       store,
+		Journal:     store.Journal(),
+		Lost:        store.Journal().Lost(),
+		AuthOpen:    c.Auth.Open,
+		AdminToken:  c.Auth.AdminToken,
+		MaxBody:     int64(c.Server.MaxBody),
+		Buffered:    int64(c.Server.MaxBuffered),
+		Heartbeat:   c.Server.Heartbeat,
+		Origins:     c.Server.CORS.Origins,
+		Lease:       c.Store.Lease,
+		MaxAnswer:   int64(c.Store.MaxBody),
+		Passthrough: c.Passthrough,
+		Dedupe: gateway.Dedupe{
+			Mode:   c.Dedupe.DefaultMode(),
+			Wait:   c.Dedupe.Wait,
+			Owed:   c.Dedupe.Owed,
+			Linger: &c.Dedupe.Linger,
+			TTL: gateway.TTL{
+				Chat: c.Dedupe.TTL.Chat, Embeddings: c.Dedupe.TTL.Embeddings, Long: c.Dedupe.TTL.Long, Max: c.Dedupe.TTL.Max,
+				ScaleBytes: int64(c.Dedupe.TTL.ScaleBytes),
+			},
+			Ignore:  c.Dedupe.Ignore,
+			Headers: c.Dedupe.Headers,
+		},
+	}
+	for _, k := range c.Auth.Keys {
+		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Mode: config.ModeOf(k.Dedupe)}
+		if _, err := hex.Decode(key.Hash[:], []byte(strings.TrimPrefix(k.Hash, "sha256:"))); err != nil {
+			return nil, fmt.Errorf("the hash of key %s: %w", k.Name, err)
+		}
+		o.Keys = append(o.Keys, key)
+	}
+	for _, p := range c.Providers {
+		up, err := newUpstream(ctx, c, p)
+		if err != nil {
+			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
+		}
+		o.Upstreams = append(o.Upstreams, up)
+	}
+	for _, m := range c.Models {
+		model := gateway.Model{Name: m.Name, Mode: config.ModeOf(m.Dedupe)}
+		for _, t := range m.Targets {
+			model.Targets = append(model.Targets, gateway.ModelTarget{Upstream: t.Provider, Model: t.Model, Weight: t.Weight})
+		}
+		o.Models = append(o.Models, model)
+	}
+	return gateway.New(o)
+}
+
+func newUpstream(ctx context.Context, c *config.Config, p config.Provider) (gateway.Upstream, error) {
+	policy := c.PolicyOf(p)
+	if p.Kind == "mock" {
+		address, err := startMock(ctx)
+		if err != nil {
+			return gateway.Upstream{}, err
+		}
+		p.BaseURL = "http://" + address
+	}
+	relay, err := providers.New(providers.Options{
+		Name:        p.Name,
+		Kind:        providers.Kind(p.Kind),
+		BaseURL:     p.BaseURL,
+		APIKeys:     p.APIKeys,
+		StreamUsage: providers.StreamUsage(p.StreamUsage),
+		Timeouts:    policy.Timeouts,
+		MaxJudged:   int64(c.Store.MaxBody),
+	})
+	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy}, err
+}
+
+// mockLatency is how long a built-in mock upstream thinks: long enough for two
+// calls from one shell line to meet, short enough for nobody to wait.
+const mockLatency = 40 * time.Millisecond
+
+// startMock runs a mock upstream on a port of its own, so that calls to it take
+// the same way as to any other.
+func startMock(ctx context.Context) (address string, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("a port for the mock upstream: %w", err)
+	}
+	go mock.New(mock.Options{Latency: mockLatency}).Serve(ctx, l)
+	return l.Addr().String(), nil
+}

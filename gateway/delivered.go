@@ -1,0 +1,103 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"oncegate/cache"
+)
+
+const (
+	stallTimeout = 60 * time.Second // a client that takes nothing for so long is cut
+	lossWindow   = time.Second      // for so long after the last byte a sign of loss counts
+	writePiece   = 256 << 10
+)
+
+// conn is a client's connection, which tells what became of an answer after
+// its last byte was written: the kernel takes bytes that nobody will read.
+type conn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	lost    func()    // to be called on a sign that the last answer did not arrive
+	written time.Time // when its last byte was
+}
+
+// NewConn wraps a client's connection; a listener for the gateway's data
+// surface gives such connections.
+func NewConn(c net.Conn) net.Conn { return &conn{Conn: c} }
+
+type connKey struct{}
+
+// ConnContext is for http.Server.ConnContext: it lets a request find its connection.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if c, ok := c.(*conn); ok {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	return ctx
+}
+
+// watch has a sign of loss after the last byte make the answer owed.
+func (g *Gateway) watch(r *http.Request, e *cache.Entry, c *call) {
+	if c.explicit { // replays anyhow
+		return
+	}
+	if k, ok := r.Context().Value(connKey{}).(*conn); ok {
+		k.mu.Lock()
+		k.lost, k.written = e.Owe, time.Now()
+		k.mu.Unlock()
+	}
+}
+
+func (c *conn) Write(p []byte) (n int, err error) {
+	for len(p) > 0 {
+		piece := p[:min(len(p), writePiece)]
+		c.Conn.SetWriteDeadline(time.Now().Add(stallTimeout))
+		m, err := c.Conn.Write(piece)
+		n += m
+		if err != nil {
+			c.judge(true)
+			return n, err
+		}
+		p = p[m:]
+	}
+	c.mu.Lock()
+	if c.lost != nil {
+		c.written = time.Now()
+	}
+	c.mu.Unlock()
+	return n, nil
+}
+
+// Read is where the server waits for the next request, and hears of the
+// client's end.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	switch {
+	case n > 0:
+		c.judge(false) // it asks for more: it got what it had
+	case err == nil, errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, io.EOF):
+		c.judge(unacknowledged(c.Conn) > 0)
+	default:
+		c.judge(true)
+	}
+	return n, err
+}
+
+// judge settles what became of the last answer.
+func (c *conn) judge(lost bool) {
+	c.mu.Lock()
+	f, at := c.lost, c.written
+	c.lost = nil
+	c.mu.Unlock()
+	if f != nil && lost && time.Since(at) <= lossWindow {
+		go f()
+	}
+}

@@ -1,0 +1,136 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/zap"
+
+	"oncegate/cache"
+)
+
+// Outcomes: every request has exactly one.
+const (
+	outcomeExecuted  = "executed"
+	outcomeCoalesced = "coalesced"
+	outcomeReplayed  = "replayed"
+	outcomeBypassed  = "bypassed"
+	outcomeRefused   = "refused"
+	outcomeFailed    = "failed"
+)
+
+// event is what there is to say of one request. It is filled along the path
+// and written once: the log line and the metrics come from it.
+type event struct {
+	op      *operation
+	surface surface
+	start   time.Time
+	id      string // x-request-id, once it was needed
+
+	principal, user, model, target string
+	key                            cache.Key
+	share                          cache.Share
+	bypassed, stream               bool
+
+	outcome, reason string
+	status          int
+	attempts        int
+	head            *cache.Head // of the answer
+	answered        bool
+	left            bool // the client left before it had anything
+	abort           bool // the answer could not be finished
+	done            bool
+}
+
+func (g *Gateway) begin(r *http.Request, op *operation) *event {
+	return &event{op: op, surface: op.surface, start: time.Now()}
+}
+
+// of takes over what is known once the call is understood.
+func (ev *event) of(c *call) {
+	ev.user, ev.model, ev.stream = c.user, c.up.Model, c.up.Stream
+}
+
+func (ev *event) keyed() bool { return ev.key != cache.Key{} }
+
+// keyName is the record's name: safe to log and to show.
+func (ev *event) keyName() string { return hexString(ev.key[:16]) }
+
+func hexString(b []byte) string { return hex.EncodeToString(b) }
+
+// requestID sets the request ids that the upstream sent none of, or all.
+func (g *Gateway) requestID(h http.Header, ev *event) {
+	a, b := h["X-Request-Id"], h["Request-Id"]
+	switch {
+	case a != nil && b == nil:
+		h["Request-Id"] = a
+	case b != nil && a == nil:
+		h["X-Request-Id"] = b
+	case a == nil:
+		if ev.id == "" {
+			ev.id = "req_" + rand.Text()
+		}
+		h["X-Request-Id"], h["Request-Id"] = []string{ev.id}, []string{ev.id}
+	}
+	if ev.id == "" {
+		ev.id = h["X-Request-Id"][0]
+	}
+}
+
+// finish writes the event, once.
+func (g *Gateway) finish(ev *event) {
+	if ev.done {
+		return
+	}
+	ev.done = true
+	if ev.outcome == "" {
+		ev.outcome = outcomeFailed
+	}
+	g.metrics.request(ev)
+	if e := g.log.Check(zap.InfoLevel, "request"); e != nil {
+		fields := make([]zap.Field, 0, 14)
+		fields = append(fields,
+			zap.String("operation", ev.op.name), zap.String("outcome", ev.outcome), zap.Int("status", ev.status),
+			zap.Duration("took", time.Since(ev.start)), zap.String("id", ev.id), zap.String("principal", ev.principal),
+			zap.String("model", clip([]byte(ev.model), 100)))
+		if ev.reason != "" {
+			fields = append(fields, zap.String("reason", ev.reason))
+		}
+		if ev.user != "" {
+			fields = append(fields, zap.String("user", ev.user))
+		}
+		if ev.keyed() {
+			fields = append(fields, zap.String("key", ev.keyName()))
+		}
+		if ev.target != "" {
+			fields = append(fields, zap.String("target", ev.target), zap.Int("attempts", ev.attempts))
+		}
+		if ev.left {
+			fields = append(fields, zap.Bool("left", true))
+		}
+		e.Write(fields...)
+	}
+}
+
+// recoverTo answers a request whose handling panicked with a 500, where
+// nothing was sent yet.
+func (g *Gateway) recoverTo(w http.ResponseWriter, ev *event) {
+	p := recover()
+	switch {
+	case p == nil:
+		return
+	case p == http.ErrAbortHandler:
+		g.finish(ev)
+		panic(p)
+	}
+	g.log.Error("a request panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
+	if ev.done || ev.status != 0 {
+		g.finish(ev)
+		panic(http.ErrAbortHandler)
+	}
+	g.refuse(w, ev, internal)
+}

@@ -1,0 +1,34 @@
+package gateway
+
+import (
+	"crypto/subtle"
+	"net/http"
+	"strings"
+)
+
+// guard keeps the admin listener to those who may: with a token they must
+// show it, without one they must name this machine, so that no page in a
+// browser reaches it by a name that was made to lead here.
+func (g *Gateway) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/livez", "/healthz", "/readyz": // no secrets there
+			next.ServeHTTP(w, r)
+			return
+		}
+		ev := g.begin(r, &unknownPath)
+		if want := g.opt.AdminToken; want != "" {
+			got, _ := credential(r.Header)
+			if subtle.ConstantTimeCompare([]byte(got), []byte(want)) != 1 {
+				g.refuse(w, ev, &refusal{status: 401, code: "invalid_api_key", reason: reasonUnauthorized,
+					message: "the admin listener needs auth.admin_token as Authorization: Bearer"})
+				return
+			}
+		} else if !loopbackHost(r.Host) {
+			g.refuse(w, ev, &refusal{status: 403, code: "not_allowed", reason: reasonCrossOrigin,
+				message: "the admin listener answers to loopback names only, not to " + clip([]byte(strings.TrimSpace(r.Host)), 100)})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,77 @@
+package gateway
+
+import (
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// notForwarded are request headers that stay here: hop-by-hop ones,
+// credentials, and what is between the client and us.
+var notForwarded = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Authorization": true, "X-Api-Key": true, "Api-Key": true, "Cookie": true,
+	"Idempotency-Key": true, "X-Idempotency-Key": true, "Prefer": true, "Accept-Encoding": true,
+	"Forwarded": true, "Openai-Organization": true, "Openai-Project": true,
+	"Content-Length": true, "Content-Type": true, "Content-Encoding": true, "Expect": true, "Host": true,
+}
+
+// forwarded gives the request headers that go upstream.
+func forwarded(h http.Header) http.Header {
+	out := make(http.Header, len(h))
+	for name, values := range h {
+		if notForwarded[name] || strings.HasPrefix(name, "Oncegate-") ||
+			strings.HasPrefix(name, "X-Stainless-") || strings.HasPrefix(name, "X-Forwarded-") {
+			continue
+		}
+		out[name] = values
+	}
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			delete(out, textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	return out
+}
+
+// sharedHeader says whether a header of an upstream's answer is for every
+// reader of the record, or for the leader's own client only.
+func sharedHeader(name string) bool {
+	switch name {
+	case "Content-Type", "X-Request-Id", "Request-Id":
+		return true
+	case "Openai-Organization", "Openai-Project", "Anthropic-Organization-Id":
+		return false
+	}
+	return strings.HasPrefix(name, "Openai-") ||
+		strings.HasPrefix(name, "Anthropic-") && !strings.HasPrefix(name, "Anthropic-Ratelimit")
+}
+
+// ownedHeader says that a header is ours to set, whatever the upstream said.
+func ownedHeader(name string) bool {
+	switch name {
+	case "Retry-After", "Retry-After-Ms", "X-Should-Retry", "Idempotent-Replayed", "Age", "Date", "Set-Cookie", "Content-Length":
+		return true
+	}
+	return strings.HasPrefix(name, "Oncegate-") || strings.HasPrefix(name, "Access-Control-")
+}
+
+// split parts an upstream's headers into those for every reader and those for
+// the leader's client alone.
+func split(h http.Header) (shared, own map[string][]string) {
+	shared = make(map[string][]string, 4)
+	for name, values := range h {
+		switch {
+		case ownedHeader(name):
+		case sharedHeader(name):
+			shared[name] = values
+		default:
+			if own == nil {
+				own = make(map[string][]string, len(h))
+			}
+			own[name] = values
+		}
+	}
+	return shared, own
+}

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"oncegate/cache"
+	"oncegate/policy"
+)
+
+// metrics are the gateway's counts. Label sets are bounded: no user, no key,
+// and of models that are not configured only one name.
+type metrics struct {
+	requests  *prometheus.CounterVec
+	attempts  *prometheus.CounterVec
+	retries   *prometheus.CounterVec
+	saved     *prometheus.CounterVec
+	running   *prometheus.GaugeVec
+	following *prometheus.GaugeVec
+	overhead  prometheus.Histogram
+	upstream  prometheus.Histogram
+	storeAway prometheus.Counter
+}
+
+func newMetrics(reg *prometheus.Registry) *metrics {
+	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_requests_total",
+			Help: "Requests, each by the one outcome that it had."}, []string{"operation", "outcome"}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_upstream_attempts_total",
+			Help: "Attempts upstream, by how they came out and whether they were billed."}, []string{"target", "result", "billing"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_retries_total",
+			Help: "Attempts beyond a call's first, by what made them necessary."}, []string{"target", "cause"}),
+		saved: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_saved_requests_total",
+			Help: "Requests answered without an upstream call of their own, by why the answer was shared."}, []string{"operation", "reason"}),
+		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_inflight",
+			Help: "Records that run now."}, []string{"operation"}),
+		following: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_followers",
+			Help: "Clients that follow a call that another one leads."}, []string{"operation"}),
+		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_overhead_seconds",
+			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
+		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
+			Help: "How long attempts upstream took, to the end of their answer.", Buckets: prometheus.ExponentialBuckets(.005, 2.5, 12)}),
+		storeAway: prometheus.NewCounter(prometheus.CounterOpts{Name: "oncegate_store_away_total",
+			Help: "Requests that ran unprotected because the store could not be asked."}),
+	}
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.running, m.following, m.overhead, m.upstream, m.storeAway)
+	return m
+}
+
+// request counts a request that is over.
+func (m *metrics) request(ev *event) {
+	m.requests.WithLabelValues(ev.op.name, ev.outcome).Inc()
+	if (ev.outcome == outcomeCoalesced || ev.outcome == outcomeReplayed) && ev.head != nil && ev.head.Status < 300 && !ev.abort {
+		m.saved.WithLabelValues(ev.op.name, string(ev.share)).Inc()
+	}
+}
+
+func (m *metrics) attempt(target, result string, b policy.Billing) {
+	m.attempts.WithLabelValues(target, result, string(b)).Inc()
+}
+
+func (m *metrics) inflight(op *operation, d float64) { m.running.WithLabelValues(op.name).Add(d) }
+
+func (m *metrics) followers(op *operation, d float64) { m.following.WithLabelValues(op.name).Add(d) }
+
+// begun is an attempt under way.
+type begun struct {
+	target  string
+	start   time.Time
+	journal uint64
+}
+
+// beginAttempt has the attempt written down before its first byte leaves, so
+// that a crash leaves none uncounted.
+func (g *Gateway) beginAttempt(r *run, a policy.Attempt) begun {
+	b := begun{target: r.targets[a.Index].state.Name, start: time.Now()}
+	if a.N == 1 {
+		g.metrics.overhead.Observe(b.start.Sub(r.c.arrived).Seconds())
+	}
+	if g.opt.Journal != nil {
+		id, err := g.opt.Journal.Begin(cache.Hold{Key: r.c.key, Fence: r.entry.Fence}, b.target)
+		if err != nil {
+			g.records.Oops("journal", err)
+		}
+		b.journal = id
+	}
+	return b
+}
+
+// endAttempt books it.
+func (g *Gateway) endAttempt(b begun, f *policy.Failure) {
+	if g.opt.Journal != nil {
+		g.opt.Journal.End(b.journal)
+	}
+	g.metrics.upstream.Observe(time.Since(b.start).Seconds())
+	g.metrics.attempt(b.target, f.Result(), f.Billing())
+}
+
+// onPolicy counts retries.
+func (r *run) onPolicy(ev policy.Event) {
+	if !ev.Retry {
+		return
+	}
+	for _, t := range r.targets {
+		if t.state == ev.Target || t.states != nil {
+			r.g.metrics.retries.WithLabelValues(t.state.Name, ev.Cause).Inc()
+			return
+		}
+	}
+}

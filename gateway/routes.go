@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Data is the data listener's surface.
+func (g *Gateway) Data() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	for i := range operations {
+		op := &operations[i]
+		e.Any("/v1"+op.path, g.handle(op))
+	}
+	e.Any("/v1/models", func(c echo.Context) error { g.listModels(c.Response().Writer, c.Request()); return nil })
+	e.Any("/v1/models/*", func(c echo.Context) error {
+		g.oneModel(c.Response().Writer, c.Request(), strings.TrimPrefix(c.Request().URL.Path, "/v1/models/"))
+		return nil
+	})
+	e.Any("/*", func(c echo.Context) error { g.elsewhere(c.Response().Writer, c.Request()); return nil })
+	e.HTTPErrorHandler = func(_ error, c echo.Context) { g.elsewhere(c.Response().Writer, c.Request()) }
+	return g.front(e)
+}
+
+func (g *Gateway) handle(op *operation) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		w, r := c.Response().Writer, c.Request()
+		if r.Method != http.MethodPost {
+			g.refuse(w, g.begin(r, &operation{name: "-", surface: op.surface}), methodNotAllowed(r.Method, http.MethodPost))
+			return nil
+		}
+		g.serve(w, r, op)
+		return nil
+	}
+}
+
+// elsewhere is any path that is no operation: the passthrough, or nothing.
+func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/v1/") && g.routes.passthrough != nil {
+		g.serve(w, r, &passthrough)
+		return
+	}
+	ev := g.begin(r, &unknownPath)
+	if _, refused := g.principal(r); refused != nil {
+		g.refuse(w, ev, refused)
+		return
+	}
+	message := "there is nothing at this path; base_url ends in /v1"
+	if strings.HasPrefix(r.URL.Path, "/v1/") {
+		message = "this gateway has no operation at this path; name a provider as passthrough in its configuration to have it forwarded"
+	}
+	g.refuse(w, ev, notFound(clip([]byte(r.URL.Path), 200)+": "+message))
+}
+
+// Admin is the admin listener's surface.
+func (g *Gateway) Admin() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
+	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
+		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
+	}
+	e.Any("/*", func(c echo.Context) error {
+		g.refuse(c.Response().Writer, g.begin(c.Request(), &unknownPath), notFound("the admin listener has /metrics, /livez and /readyz"))
+		return nil
+	})
+	return g.guard(e)
+}

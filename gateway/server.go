@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// front is what every request on the data listener meets first: path hygiene,
+// the page that a browser might send from, and the probes that need no key.
+func (g *Gateway) front(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refused := cleanPath(r); refused != nil {
+			g.refuse(w, g.begin(r, &unknownPath), refused)
+			return
+		}
+		origin := r.Header.Get("Origin")
+		allowed := origin != "" && g.allowedOrigin(origin)
+		if allowed {
+			corsHeaders(w.Header(), origin)
+			if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+				preflight(w, r)
+				return
+			}
+		}
+		switch r.URL.Path {
+		case "/livez", "/healthz", "/readyz":
+			g.probe(w, r)
+			return
+		case "/":
+			if r.Method == http.MethodHead {
+				return
+			}
+		}
+		if len(g.clients) == 0 && !allowed && g.foreign(r) {
+			ev := g.begin(r, &unknownPath)
+			g.refuse(w, ev, crossOrigin)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// unknownPath stands for requests that name no operation; they are not counted.
+var unknownPath = operation{name: "-"}
+
+// cleanPath refuses dot segments and makes a trailing slash and a doubled /v1
+// reach the same place.
+func cleanPath(r *http.Request) *refusal {
+	escaped := r.URL.EscapedPath()
+	for seg := range strings.SplitSeq(strings.ReplaceAll(escaped, "\\", "/"), "/") {
+		if plain, err := url.PathUnescape(seg); err == nil {
+			seg = plain
+		}
+		for s := range strings.FieldsFuncSeq(seg, func(c rune) bool { return c == '/' || c == '\\' }) {
+			if s == "." || s == ".." {
+				return badBody("the path has a dot segment", "")
+			}
+		}
+	}
+	if p := r.URL.Path; strings.HasPrefix(p, "/v1") {
+		for strings.HasPrefix(p, "/v1/v1/") {
+			p = p[3:]
+		}
+		if len(p) > 1 {
+			p = strings.TrimRight(p, "/")
+		}
+		if p != r.URL.Path {
+			r.URL.Path, r.URL.RawPath = p, ""
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) allowedOrigin(origin string) bool {
+	return slices.Contains(g.opt.Origins, origin) || slices.Contains(g.opt.Origins, "*")
+}
+
+// foreign says that a request to an open gateway comes from a web page that
+// is not of this machine. Programs send no Origin.
+func (g *Gateway) foreign(r *http.Request) bool {
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		return true
+	}
+	if o := r.Header.Get("Origin"); o != "" {
+		u, err := url.Parse(o)
+		if err != nil || !loopbackHost(u.Host) {
+			return true
+		}
+	}
+	return !g.opt.AuthOpen && !loopbackHost(r.Host) // a name that was made to lead here
+}
+
+// loopbackHost says whether a Host header names this machine.
+func loopbackHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.Trim(host, "[]")
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// exposed are our response headers that a page may read.
+const exposed = "Oncegate-Outcome, Oncegate-Reason, Oncegate-Key, Oncegate-Attempts, Oncegate-Target, " +
+	"Idempotent-Replayed, Age, X-Should-Retry, Retry-After, Retry-After-Ms, X-Request-Id, Request-Id"
+
+func corsHeaders(h http.Header, origin string) {
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Expose-Headers", exposed)
+}
+
+func preflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+		h.Set("Access-Control-Allow-Headers", asked)
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// probe answers the health checks. They call no upstream.
+func (g *Gateway) probe(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		ev := g.begin(r, &unknownPath)
+		g.refuse(w, ev, methodNotAllowed(r.Method, "GET, HEAD"))
+		return
+	}
+	status, text := http.StatusOK, "ok"
+	if r.URL.Path == "/readyz" && g.unready.Load() {
+		status, text = http.StatusServiceUnavailable, "draining"
+	}
+	if r.URL.Query().Has("verbose") {
+		text += map[bool]string{false: "\nnot draining; the store was reached at start\n", true: "\nstopping: new requests go elsewhere\n"}[g.unready.Load()]
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write([]byte(text))
+}

@@ -1,0 +1,26 @@
+package policy
+
+import (
+	"testing"
+	"time"
+)
+
+func TestConfigOr(t *testing.T) {
+	if got := (Config{}).Or(Defaults()); got != Defaults() {
+		t.Errorf("nothing set: %+v", got)
+	}
+	own := Config{
+		Attempts: 1, TotalAttempts: 2,
+		Backoff:       Backoff{Base: 3, ThrottleBase: 4, Cap: 5},
+		RetryAfterCap: 6,
+		Timeouts:      Timeouts{Connect: 7, FirstByte: 8, Idle: 9, Total: 10},
+	}
+	if got := own.Or(Defaults()); got != own {
+		t.Errorf("all set: %+v", got)
+	}
+	want := Defaults()
+	want.Backoff.Base = time.Millisecond
+	if got := (Config{Backoff: Backoff{Base: time.Millisecond}}).Or(Defaults()); got != want {
+		t.Errorf("one set: %+v", got)
+	}
+}

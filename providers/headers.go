@@ -1,0 +1,78 @@
+package providers
+
+import (
+	"net/http"
+	"strings"
+)
+
+// kept takes out of an upstream's response headers what is between it and us
+// only, or wrong once the body was read and decoded. It changes h.
+func kept(h http.Header) http.Header {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				h.Del(name)
+			}
+		}
+	}
+	for _, name := range [...]string{
+		"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Set-Cookie", "Set-Cookie2", "Content-Length", "Content-Encoding",
+	} {
+		delete(h, name)
+	}
+	return h
+}
+
+var (
+	identity     = []string{"identity"}
+	ourUserAgent = []string{"oncegate"}
+	// defaultVersion is sent where a client named none: Anthropic refuses
+	// requests without it, and has one version only.
+	defaultVersion = []string{"2023-06-01"}
+	eventStream    = []string{"text/event-stream"}
+)
+
+// requestHeader is what goes upstream: the call's own headers and our
+// credential. The values are shared with the call; nobody changes them.
+func (r *Relay) requestHeader(c *Call, credential int) http.Header {
+	h := make(http.Header, len(c.Header)+5)
+	for name, values := range c.Header {
+		h[name] = values
+	}
+	if c.ContentType != "" {
+		h["Content-Type"] = []string{c.ContentType}
+	}
+	// An upstream that compresses would have us decode its answer, and hold back a stream.
+	h["Accept-Encoding"] = identity
+	if h["User-Agent"] == nil {
+		h["User-Agent"] = ourUserAgent
+	}
+	native := r.kind == KindAnthropic || r.kind == KindMock && (c.Wire == Messages || c.Wire == CountTokens)
+	if native && h["Anthropic-Version"] == nil {
+		h["Anthropic-Version"] = defaultVersion
+	}
+	if credential >= 0 && credential < len(r.bearer) {
+		if native {
+			h["X-Api-Key"] = r.apiKey[credential]
+		} else {
+			h["Authorization"] = r.bearer[credential]
+		}
+	}
+	return h
+}
+
+// mediaType is a Content-Type's type, lower case, without parameters.
+func mediaType(h http.Header) string {
+	v := h["Content-Type"]
+	if len(v) == 0 {
+		return ""
+	}
+	t, _, _ := strings.Cut(v[0], ";")
+	return strings.ToLower(strings.TrimSpace(t))
+}
+
+func isJSON(media string) bool {
+	return media == "application/json" || strings.HasSuffix(media, "+json")
+}

@@ -1,0 +1,91 @@
+package providers
+
+import "github.com/tidwall/gjson"
+
+// judgement is what a whole JSON answer comes to.
+type judgement struct {
+	fault   bool   // it holds an error
+	missing string // what an answer of its wire must have and it has not
+	end     End
+}
+
+// judgeJSON judges a JSON answer by its wire; false means it is not JSON, or
+// a document that is no answer of any wire. What it says is not looked at
+// but for what ends it: an answer with empty text is an answer.
+func judgeJSON(w Wire, body []byte) (judgement, bool) {
+	if !gjson.ValidBytes(body) {
+		return judgement{}, false
+	}
+	doc := peek(body)
+	if !doc.IsObject() && !(doc.IsArray() && (w == Embeddings || w == Rerank)) {
+		return judgement{}, false
+	}
+	var (
+		j                            judgement
+		used                         usage
+		choices, answer, failed, cut bool
+	)
+	j.end.Whole = true
+	if doc.IsObject() {
+		doc.ForEach(func(k, v gjson.Result) bool {
+			switch k.Str {
+			case "error":
+				j.fault = j.fault || says(v)
+			case "object":
+				j.fault = j.fault || v.Str == "error" // FastChat, older vLLM
+			case "usage":
+				used.read(v)
+			case "choices":
+				if !v.IsArray() {
+					break
+				}
+				v.ForEach(func(_, choice gjson.Result) bool {
+					choices = true
+					cut = cut || cutBy(choice.Get("finish_reason").Str)
+					return true
+				})
+			case "content", "output":
+				answer = true
+			case "status":
+				answer = true
+				failed = v.Str == "failed"
+				cut = cut || v.Str == "incomplete"
+			case "stop_reason":
+				answer = true
+				cut = cut || cutBy(v.Str)
+			}
+			return true
+		})
+	}
+	switch w {
+	case Chat, Completions:
+		if !choices {
+			j.missing = "choices"
+		}
+		j.end.Cut = cut
+	case Responses:
+		if !answer {
+			j.missing = "output"
+		}
+		j.fault = j.fault || failed
+		j.end.Cut = cut
+	case Messages:
+		if !answer {
+			j.missing = "content"
+		}
+		j.end.Cut = cut
+	}
+	j.end.Usage = used.tokens()
+	return j, true
+}
+
+// cutBy reports whether a finish or stop reason means that the answer is
+// whole, but not what the model would have said.
+func cutBy(reason string) bool {
+	switch reason {
+	case "length", "content_filter", // OpenAI
+		"max_tokens", "refusal", "model_context_window_exceeded": // Anthropic
+		return true
+	}
+	return false
+}

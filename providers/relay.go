@@ -1,0 +1,155 @@
+package providers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"oncegate/policy"
+)
+
+// Kind says what an upstream speaks.
+type Kind string
+
+const (
+	KindOpenAI    Kind = "openai"    // OpenAI's API, and anything compatible
+	KindAnthropic Kind = "anthropic" // Anthropic's API
+	KindMock      Kind = "mock"      // both, on one base URL
+)
+
+// StreamUsage says whether streams are asked for their usage (DESIGN.md 5).
+type StreamUsage string
+
+const (
+	AskUsage   StreamUsage = "ask"
+	LeaveUsage StreamUsage = "leave"
+)
+
+// DefaultMaxJudged is the size up to which an answer that is no stream is
+// read whole before any of it is given out.
+const DefaultMaxJudged = 8 << 20
+
+// Options describe one upstream.
+type Options struct {
+	Name        string          // as the config names it
+	Kind        Kind            // "" is openai
+	BaseURL     string          // http or https; without a path it gets /v1
+	APIKeys     []string        // none: no credential is sent
+	StreamUsage StreamUsage     // "" is ask
+	Timeouts    policy.Timeouts // zero fields have the policy's defaults; Total is not used here
+	MaxJudged   int64           // bytes; 0 is DefaultMaxJudged
+}
+
+// Relay is a Provider that forwards calls as they are: raw bytes both ways.
+// It is safe for use by many goroutines.
+type Relay struct {
+	name      string
+	kind      Kind
+	base      base
+	bearer    [][]string // Authorization's values, one credential each
+	apiKey    [][]string // x-api-key's values, one credential each
+	secrets   secrets
+	askUsage  bool
+	timeouts  policy.Timeouts
+	maxJudged int64
+	transport *http.Transport
+	replays   atomic.Int64
+	drains    atomic.Int64 // ends of answers being read in the background
+}
+
+var _ Provider = (*Relay)(nil)
+
+// New makes a relay to an upstream. It dials nothing. All faults of the
+// options are told at once; none of them shows a key.
+func New(o Options) (*Relay, error) {
+	if o.Kind == "" {
+		o.Kind = KindOpenAI
+	}
+	if o.MaxJudged <= 0 {
+		o.MaxJudged = DefaultMaxJudged
+	}
+	var faults []error
+	if !slices.Contains([]Kind{KindOpenAI, KindAnthropic, KindMock}, o.Kind) {
+		faults = append(faults, fmt.Errorf("kind: %q is not known here, use openai, anthropic or mock", o.Kind))
+	}
+	if !slices.Contains([]StreamUsage{"", AskUsage, LeaveUsage}, o.StreamUsage) {
+		faults = append(faults, fmt.Errorf("stream_usage: %q is neither ask nor leave", o.StreamUsage))
+	}
+	b, err := parseBase(o.BaseURL)
+	if err != nil {
+		faults = append(faults, fmt.Errorf("base_url: %w", err))
+	}
+	for i, key := range o.APIKeys {
+		if !fitsHeader(key) {
+			faults = append(faults, fmt.Errorf("api_keys[%d]: is empty or holds a space, a line break or another character that no header may carry", i))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+
+	r := &Relay{
+		name:      o.Name,
+		kind:      o.Kind,
+		base:      b,
+		secrets:   newSecrets(append(b.secrets(), o.APIKeys...)),
+		askUsage:  o.StreamUsage != LeaveUsage,
+		timeouts:  withDefaults(o.Timeouts),
+		maxJudged: o.MaxJudged,
+	}
+	for _, key := range o.APIKeys {
+		r.bearer = append(r.bearer, []string{"Bearer " + key})
+		r.apiKey = append(r.apiKey, []string{key})
+	}
+	r.transport = newTransport(r.timeouts.Connect)
+	return r, nil
+}
+
+func (r *Relay) Name() string { return r.name }
+
+// Serves says whether this kind of upstream speaks w. The passthrough goes
+// to any.
+func (r *Relay) Serves(w Wire) bool {
+	native := w == Messages || w == CountTokens
+	switch r.kind {
+	case KindOpenAI:
+		return !native
+	case KindAnthropic:
+		return native || w == Raw
+	default:
+		return true
+	}
+}
+
+// TransportReplays counts requests that net/http sent a second time by
+// itself. It must stay 0: attempts are the policy's to make.
+func (r *Relay) TransportReplays() int64 { return r.replays.Load() }
+
+// Close closes the connections that nobody uses. Attempts under way go on.
+func (r *Relay) Close() { r.transport.CloseIdleConnections() }
+
+func withDefaults(t policy.Timeouts) policy.Timeouts {
+	if t.Connect <= 0 {
+		t.Connect = 5 * time.Second
+	}
+	if t.FirstByte <= 0 {
+		t.FirstByte = 120 * time.Second
+	}
+	if t.Idle <= 0 {
+		t.Idle = 5 * time.Minute
+	}
+	return t
+}
+
+// fitsHeader reports whether a key can be sent as it is: visible ASCII.
+func fitsHeader(key string) bool {
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] >= 0x7f {
+			return false
+		}
+	}
+	return key != ""
+}
