@@ -1,5 +1,3 @@
-# syntax=docker/dockerfile:1
-
 FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
@@ -12,16 +10,16 @@ RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /out/usr/bin/oncegate ./cmd/oncegate
 # What the image holds beside the binary: a user, certificates, an empty
 # directory for the store, and a place for temporary files.
-RUN mkdir -p /out/etc/ssl/certs /out/etc/oncegate /out/data /out/tmp \
+RUN mkdir -p /out/etc/ssl/certs /out/etc/oncegate /own/data /own/tmp \
  && cp /etc/ssl/certs/ca-certificates.crt /out/etc/ssl/certs/ \
  && cp config.docker.yaml /out/etc/oncegate/config.yaml \
  && echo 'nonroot:x:65532:65532:nonroot:/data:/sbin/nologin' > /out/etc/passwd \
  && echo 'nonroot:x:65532:' > /out/etc/group \
- && chown 65532:65532 /out/data && chmod 700 /out/data && chmod 1777 /out/tmp
+ && chmod 700 /own/data /own/tmp
 
 FROM scratch
-# Copied with its owners: /data belongs to nonroot, the rest to root.
 COPY --from=build /out /
+COPY --from=build --chown=65532:65532 /own /
 USER 65532:65532
 WORKDIR /data
 ENV ONCEGATE_CONFIG=/etc/oncegate/config.yaml

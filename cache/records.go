@@ -2,8 +2,9 @@ package cache
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -41,15 +42,22 @@ type Entry struct {
 	renewal  *time.Timer
 }
 
-// Log is the record's log: for a leader to fill.
-func (e *Entry) Log() *Log { return e.log }
+// Log is the record's log: for a leader to fill. Only a Mismatch and a Twin
+// have none.
+func (e *Entry) Log() *Log {
+	if e.lead != nil {
+		return e.lead.log
+	}
+	return e.log
+}
 
 // Hold names the entry's claim.
 func (e *Entry) Hold() Hold { return Hold{e.claim.Key, e.Fence} }
 
-// NewNonce makes a nonce.
+// NewNonce makes a nonce. It need only be unlike any other, not secret.
 func NewNonce() (n Nonce) {
-	rand.Read(n[:])
+	binary.LittleEndian.PutUint64(n[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(n[8:], rand.Uint64())
 	return n
 }
 
@@ -249,8 +257,8 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	err := r.Store.Settle(context.Background(), e.Hold(), Settlement{
 		Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk,
 	})
+	r.forget(e) // first: who asks once the end is out asks the store
 	e.log.End(last...)
-	r.forget(e)
 	r.oops("settle", err)
 	return err
 }

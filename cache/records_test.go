@@ -34,7 +34,9 @@ type house struct {
 	faulty *cachetest.Faulty
 	claims atomic.Int64           // that reached the store
 	fail   atomic.Pointer[string] // the step that fails before its effect
-	told   []string
+
+	mu   sync.Mutex
+	told []string // steps behind that failed
 }
 
 // inHouse runs f in a bubble.
@@ -54,17 +56,23 @@ func inHouse(t *testing.T, f func(*house)) {
 			bad := h.fail.Load()
 			return bad != nil && *bad == step
 		}}
-		var mu sync.Mutex
 		h.Records = &cache.Records{
 			Store: h.faulty, Lease: lease, Window: window, Debt: 2 * time.Minute,
 			Oops: func(step string, err error) {
-				mu.Lock()
-				defer mu.Unlock()
+				h.mu.Lock()
+				defer h.mu.Unlock()
 				h.told = append(h.told, step)
 			},
 		}
 		f(h)
 	})
+}
+
+// toldOf gives the steps behind that failed so far.
+func (h *house) toldOf() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.told)
 }
 
 func (h *house) failing(step string) { h.fail.Store(&step) }
@@ -504,8 +512,8 @@ func TestLeaseIsRenewedWhileTheCallRuns(t *testing.T) {
 		}
 		h.settle(lead, frame("x"))
 		time.Sleep(time.Hour) // and not afterwards
-		if len(h.told) > 0 {
-			h.Errorf("told of %q", h.told)
+		if told := h.toldOf(); len(told) > 0 {
+			h.Errorf("told of %q", told)
 		}
 	})
 }
@@ -516,8 +524,8 @@ func TestRenewalFails(t *testing.T) {
 		lead := h.is(claim(cache.Duplicates), cache.Lead, "")
 		h.failing("renew")
 		time.Sleep(lease/3 + time.Second)
-		if !slices.Equal(h.told, []string{"renew"}) {
-			h.Errorf("told of %q", h.told)
+		if told := h.toldOf(); !slices.Equal(told, []string{"renew"}) {
+			h.Errorf("told of %q", told)
 		}
 		h.failing("")
 		time.Sleep(2 * lease)
@@ -532,10 +540,10 @@ func TestRenewalFails(t *testing.T) {
 		}
 		h.failing("")
 		time.Sleep(time.Minute)
-		n := len(h.told)
+		n := len(h.toldOf())
 		time.Sleep(time.Hour)
-		if len(h.told) != n {
-			h.Errorf("a fenced leader renews on: told of %d and %d", n, len(h.told))
+		if more := len(h.toldOf()); more != n {
+			h.Errorf("a fenced leader renews on: told of %d and %d", n, more)
 		}
 		err := lead.Settle(cache.Result{State: cache.Completed}, keep, false, frame("x"))
 		if !errors.Is(err, cache.ErrFenced) {
@@ -587,8 +595,8 @@ func TestSettleFails(t *testing.T) {
 		if a, b := read(lead), read(follower); a != "x" || b != "x" {
 			h.Errorf("the readers got %q, %q", a, b)
 		}
-		if !slices.Equal(h.told, []string{"settle"}) {
-			h.Errorf("told of %q", h.told)
+		if told := h.toldOf(); !slices.Equal(told, []string{"settle"}) {
+			h.Errorf("told of %q", told)
 		}
 		h.failing("")
 		// The store still takes the call for running: it can't be followed here.

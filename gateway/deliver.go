@@ -235,26 +235,24 @@ func (d *delivery) mark(head *cache.Head) {
 	h, ev := d.w.Header(), d.ev
 	if head != nil {
 		ev.outcome, ev.reason = d.outcome(head)
-		ev.status = head.Status
-		ev.attempts = head.Attempts
-		h.Set("Oncegate-Attempts", strconv.Itoa(head.Attempts))
+		ev.status, ev.attempts, ev.target = head.Status, head.Attempts, head.Target
+		h["Oncegate-Attempts"] = []string{strconv.Itoa(head.Attempts)}
 		if head.Target != "" {
-			h.Set("Oncegate-Target", head.Target)
-			ev.target = head.Target
+			h["Oncegate-Target"] = []string{head.Target}
 		}
 		if !head.Failed && (d.entry.Role == cache.Follow || d.entry.Role == cache.Replay) {
-			h.Set("Idempotent-Replayed", "true")
+			h["Idempotent-Replayed"] = []string{"true"}
 			if d.entry.Role == cache.Replay {
-				h.Set("Age", strconv.Itoa(int(time.Since(d.entry.Result.Settled)/time.Second)))
+				h["Age"] = []string{strconv.Itoa(int(time.Since(d.entry.Result.Settled) / time.Second))}
 			}
 		}
 	}
-	h.Set("Oncegate-Outcome", ev.outcome)
+	h["Oncegate-Outcome"] = []string{ev.outcome}
 	if ev.reason != "" {
-		h.Set("Oncegate-Reason", ev.reason)
+		h["Oncegate-Reason"] = []string{ev.reason}
 	}
 	if ev.keyed() {
-		h.Set("Oncegate-Key", ev.keyName())
+		h["Oncegate-Key"] = []string{ev.keyName()}
 	}
 	d.g.requestID(h, ev)
 }

@@ -1,9 +1,10 @@
 package gateway
 
 import (
-	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -72,13 +73,22 @@ func (g *Gateway) requestID(h http.Header, ev *event) {
 		h["X-Request-Id"] = b
 	case a == nil:
 		if ev.id == "" {
-			ev.id = "req_" + rand.Text()
+			ev.id = newRequestID()
 		}
-		h["X-Request-Id"], h["Request-Id"] = []string{ev.id}, []string{ev.id}
+		both := []string{ev.id}
+		h["X-Request-Id"], h["Request-Id"] = both, both
 	}
 	if ev.id == "" {
 		ev.id = h["X-Request-Id"][0]
 	}
+}
+
+// newRequestID makes an id that is unlike any other; it is no secret.
+func newRequestID() string {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
+	return "req_" + hex.EncodeToString(b[:])
 }
 
 // finish writes the event, once.

@@ -113,6 +113,7 @@ type Gateway struct {
 	cancel  context.CancelCauseFunc
 	unready atomic.Bool
 	running running
+	workers workers
 }
 
 // New makes a gateway over a store that is open.
@@ -121,7 +122,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, errors.New("gateway: no store")
 	}
 	setDefaults(&o)
-	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &budget{max: o.Buffered}}
+	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &budget{max: o.Buffered}, workers: workers{jobs: make(chan func())}}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}
@@ -140,7 +141,7 @@ func New(o Options) (*Gateway, error) {
 		g.clients[k.Hash] = k
 	}
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", "")}
-	g.metrics = newMetrics(o.Registry)
+	g.metrics = newMetrics(o.Registry, o.Upstreams)
 	g.records = &cache.Records{
 		Store: o.Store, Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
 		Oops: func(step string, err error) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"oncegate/cache"
 	"oncegate/policy"
@@ -23,7 +24,11 @@ type metrics struct {
 	storeAway prometheus.Counter
 }
 
-func newMetrics(reg *prometheus.Registry) *metrics {
+// replays is a provider that can tell how often its transport sent a request
+// a second time by itself: never, or it is a bug.
+type replays interface{ TransportReplays() int64 }
+
+func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_requests_total",
@@ -45,12 +50,25 @@ func newMetrics(reg *prometheus.Registry) *metrics {
 		storeAway: prometheus.NewCounter(prometheus.CounterOpts{Name: "oncegate_store_away_total",
 			Help: "Requests that ran unprotected because the store could not be asked."}),
 	}
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "oncegate_transport_replays_total",
+		Help: "Requests that a transport sent a second time by itself. Always 0."}, func() (n float64) {
+		for _, u := range ups {
+			if r, ok := u.Provider.(replays); ok {
+				n += float64(r.TransportReplays())
+			}
+		}
+		return n
+	}))
 	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.running, m.following, m.overhead, m.upstream, m.storeAway)
 	return m
 }
 
 // request counts a request that is over.
 func (m *metrics) request(ev *event) {
+	if ev.op.name == unknownPath.name { // no operation: models, unknown paths
+		return
+	}
 	m.requests.WithLabelValues(ev.op.name, ev.outcome).Inc()
 	if (ev.outcome == outcomeCoalesced || ev.outcome == outcomeReplayed) && ev.head != nil && ev.head.Status < 300 && !ev.abort {
 		m.saved.WithLabelValues(ev.op.name, string(ev.share)).Inc()

@@ -45,7 +45,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, op *operation) {
 		return
 	}
 	if entry.Role == cache.Lead {
-		go g.run(entry, c)
+		g.workers.do(func() { g.run(entry, c) })
 	} else {
 		c.release()
 	}

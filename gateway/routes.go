@@ -29,17 +29,27 @@ func (g *Gateway) Data() http.Handler {
 func (g *Gateway) handle(op *operation) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		w, r := c.Response().Writer, c.Request()
-		if r.Method != http.MethodPost {
-			g.refuse(w, g.begin(r, &operation{name: "-", surface: op.surface}), methodNotAllowed(r.Method, http.MethodPost))
-			return nil
+		if r.Method == http.MethodPost {
+			g.serve(w, r, op)
+		} else {
+			g.wrongMethod(w, r, op)
 		}
-		g.serve(w, r, op)
 		return nil
 	}
 }
 
+func (g *Gateway) wrongMethod(w http.ResponseWriter, r *http.Request, op *operation) {
+	g.refuse(w, g.begin(r, &operation{name: unknownPath.name, surface: op.surface}), methodNotAllowed(r.Method, http.MethodPost))
+}
+
 // elsewhere is any path that is no operation: the passthrough, or nothing.
 func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
+	for i := range operations { // by a method that echo has no word for
+		if r.URL.Path == "/v1"+operations[i].path {
+			g.wrongMethod(w, r, &operations[i])
+			return
+		}
+	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") && g.routes.passthrough != nil {
 		g.serve(w, r, &passthrough)
 		return

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -222,7 +223,10 @@ func (g *Gateway) failure(c *call, res policy.Result, cause error) (*cache.Head,
 		if res.Status != 429 {
 			code = "upstream_unavailable"
 		}
-	case upstream != nil && upstream.Status >= 300 && (upstream.Phase >= policy.Answered):
+	case upstream != nil && upstream.Status >= 300 && upstream.Status < 400:
+		head.Status, head.Reason = 502, cmp.Or(head.Reason, string(policy.AttemptsExhausted))
+		message = fmt.Sprintf("the upstream answered with a redirect (%d), which is never followed: its base_url leads elsewhere", upstream.Status)
+	case upstream != nil && upstream.Status >= 400 && (upstream.Phase >= policy.Answered):
 		head.Status = upstream.Status
 		if upstream.BadAnswer {
 			message = "the upstream's answer was no answer: " + upstream.Error()
@@ -242,10 +246,12 @@ func (g *Gateway) failure(c *call, res policy.Result, cause error) (*cache.Head,
 		head.Status, message = 502, "the upstream broke off"
 	}
 	if upstream != nil {
-		shared, _ := split(upstream.Header)
+		var shared map[string][]string
+		shared, head.Own = split(upstream.Header)
 		for name, values := range shared {
 			h[name] = values
 		}
+		delete(head.Own, "Location")
 	}
 	h.Set("Content-Type", "application/json")
 	retryHeaders(h, head.Status, res.ShouldRetry, res.RetryAfter)

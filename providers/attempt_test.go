@@ -197,13 +197,11 @@ func TestConnectTimeout(t *testing.T) {
 		t.Error("no time-out")
 	}
 	// A TLS handshake that is not answered counts as connecting.
-	u := serve(t, hang)
-	l, err := net.Listen("tcp", strings.TrimPrefix("127.0.0.1:0", "http://"))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_ = u
 	r = relay(t, &upstream{url: "https://" + l.Addr().String()}, func(o *Options) { o.Timeouts.Connect = 50 * time.Millisecond })
 	got = try(t, r, call(Chat, hi))
 	failed(t, got.err, policy.NotSent, 0)

@@ -42,7 +42,7 @@ func newJudge(w Wire) judge {
 }
 
 const (
-	firstBuffer = 1 << 10  // what a stream costs that says little
+	firstBuffer = 512      // what a stream costs that says little
 	keptBuffer  = 16 << 10 // a larger one is not kept once it is empty
 	maxEvent    = 64 << 20 // beyond it a line is no event but a flood
 )

@@ -70,7 +70,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-func readCuts(t *testing.T, w Wire, parts ...[]byte) ([]byte, End, *Error) {
+func readCuts(t testing.TB, w Wire, parts ...[]byte) ([]byte, End, *Error) {
 	copied := make([][]byte, len(parts))
 	for i, p := range parts {
 		copied[i] = bytes.Clone(p)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -84,7 +85,7 @@ func New(o Options) (*Relay, error) {
 	}
 	for i, key := range o.APIKeys {
 		if !fitsHeader(key) {
-			faults = append(faults, fmt.Errorf("api_keys[%d]: is empty or holds a space, a line break or another character that no header may carry", i))
+			faults = append(faults, fmt.Errorf("api_keys[%d]: is empty, has a space at its end, or holds a line break or another character that no header may carry", i))
 		}
 	}
 	if len(faults) > 0 {
@@ -144,12 +145,13 @@ func withDefaults(t policy.Timeouts) policy.Timeouts {
 	return t
 }
 
-// fitsHeader reports whether a key can be sent as it is: visible ASCII.
+// fitsHeader reports whether a key can be sent as it is: no control character,
+// no space at its ends.
 func fitsHeader(key string) bool {
 	for i := range len(key) {
-		if key[i] <= ' ' || key[i] >= 0x7f {
+		if key[i] < ' ' && key[i] != '\t' || key[i] == 0x7f {
 			return false
 		}
 	}
-	return key != ""
+	return key != "" && strings.TrimSpace(key) == key
 }

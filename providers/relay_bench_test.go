@@ -85,3 +85,27 @@ func BenchmarkRelay(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkEvents is the reading of a stream of 50 chunks, one a read, less
+// the network.
+func BenchmarkEvents(b *testing.B) {
+	for name, chunk := range map[string]string{
+		"alike": text("some words"),
+		"apart": data(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m1","choices":[{"index":0,"delta":{"content":"a \"quoted\" word"},"finish_reason":null}],"obfuscation":"abc"}`),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			var parts [][]byte
+			for range 50 {
+				parts = append(parts, []byte(chunk))
+			}
+			parts = append(parts, []byte(finish+done))
+			for b.Loop() {
+				all, end, err := readCuts(b, Chat, parts...)
+				if err != nil || !end.Whole || len(all) < 50*len(chunk) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -38,9 +38,10 @@ func newTransport(connect time.Duration) *http.Transport {
 		MaxIdleConnsPerHost:    4096,
 		IdleConnTimeout:        60 * time.Second,
 		MaxResponseHeaderBytes: 1 << 20,
-		// A held stream costs these as long as it lasts.
-		ReadBufferSize:  4 << 10,
-		WriteBufferSize: 4 << 10,
+		// A held stream costs these as long as it lasts. Larger reads and
+		// writes go past them.
+		ReadBufferSize:  2 << 10,
+		WriteBufferSize: 2 << 10,
 	}
 }
 

@@ -400,7 +400,7 @@ func TestErrorsGarbage(t *testing.T) {
 		"reset":                      {up.RST, cc(), 2},
 		"body cut":                   {up.Seq(up.Head(200, "Content-Type: application/json", "Content-Length: 4000"), up.Raw(`{"id":`), up.Cut), cc(), 2},
 		"stream cut at its start":    {up.Seq(up.Open(), up.Events(up.Role()), up.RST), cc(stream), 2},
-		"JSON where a stream is due": {up.Status(200, `{"error":{"message":"no","code":502}}`), cc(stream), 3},
+		"JSON where a stream is due": {up.Status(200, `{"choices":[]}`), cc(stream), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

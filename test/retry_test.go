@@ -242,7 +242,7 @@ func TestRetryAfterIsKept(t *testing.T) {
 	g := harness.Start(t, u.URL())
 	first := g.Go(harness.Chat, said("first"))
 	u.Call(1)
-	harness.Eventually(t, 5*time.Second, "the hold", func() bool { return g.Metrics().Sum("oncegate_retries_total") >= 1 })
+	settled(t, g, 1)
 	other := g.Go(harness.Chat, said("other")) // waits out the hold of its target too
 	for _, p := range []*harness.Pending{first, other} {
 		wantText(t, p.Answer(), "ok", "executed", "")

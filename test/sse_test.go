@@ -314,7 +314,11 @@ func TestB011ErrorAsTheFirstEvent(t *testing.T) {
 		t.Parallel()
 		u := up.New(t, bad)
 		g := harness.Start(t, u.URL())
-		problem{503, "", "false", "failed", "attempts_exhausted", ""}.want(t, g.Chat(cc(stream)))
+		a := g.Chat(cc(stream))
+		problem{503, "", "false", "failed", "attempts_exhausted", ""}.head(t, a)
+		if a.Field("error.message").String() != "overloaded" || a.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%q %s", a.Header.Get("Content-Type"), a.Body)
+		}
 		wantCalls(t, u, 3)
 	})
 }

@@ -467,11 +467,11 @@ func fences(f *fixture) {
 	}
 	for range 3 {
 		f.settle(next(), whole("x"))
-		f.pass(keep + time.Hour) // long gone
+		f.pass(keep + time.Minute) // long gone
 		f.settle(next(), cache.Settlement{Nonce: cache.NewNonce(), Result: cache.Result{State: cache.Released}})
-		f.pass(24 * time.Hour)
+		f.pass(time.Hour)
 		next()
-		f.pass(24 * time.Hour) // and never settled
+		f.pass(time.Hour) // and never settled
 		f.restart()
 	}
 }

@@ -467,3 +467,86 @@ func TestFencesAreReserved(t *testing.T) {
 		}
 	})
 }
+
+// TestWhileOnItsWayToDisk: until a settlement is on disk its record is in
+// flight, and what comes meanwhile is not lost.
+func TestWhileOnItsWayToDisk(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir, Options{})
+	begin := func(n int) (cache.Hold, cache.Settlement) {
+		c := claimOf(n, true)
+		h := cache.Hold{Key: c.Key, Fence: claimRole(t, s, c).Fence}
+		return h, completedAs(answer(n, 10), true)
+	}
+	errs := make(chan error, 8)
+	settle := func(ctx context.Context, h cache.Hold, set cache.Settlement) {
+		errs <- s.Settle(ctx, h, set)
+	}
+	pending := func(h cache.Hold) bool {
+		sh := s.shard(h.Key)
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		return sh.records[h.Key].pending != nil
+	}
+	tx, err := s.db.Begin() // the writer waits for it
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, set := begin(1)
+	two, late := begin(2)
+	three, unheard := begin(3)
+	ctx, cancel := context.WithCancel(t.Context())
+	overtaken := make(chan error, 1)
+	go settle(t.Context(), one, set)
+	go func() { overtaken <- s.Settle(t.Context(), two, late) }()
+	go settle(ctx, three, unheard)
+	for !pending(one) || !pending(two) || !pending(three) {
+		select {
+		case err := <-errs:
+			t.Fatalf("settled before it was on disk: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-errs; !errors.Is(err, cache.ErrAway) {
+		t.Errorf("a caller that waits no longer got %v", err)
+	}
+	if g := claimRole(t, s, claimOf(1, true)); g.Role != cache.Follow {
+		t.Errorf("a duplicate got %+v", g)
+	}
+	go settle(t.Context(), one, set) // sent again
+	if err := s.Owe(t.Context(), one, cache.NewNonce(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	// The lease of the second lapses, and another leads before it is there.
+	sh := s.shard(two.Key)
+	sh.mu.Lock()
+	sh.records[two.Key].lease = time.Now()
+	sh.mu.Unlock()
+	if g := claimRole(t, s, claimOf(2, true)); g.Role != cache.Lead || !g.Lapsed {
+		t.Errorf("after the lease: %+v", g)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Errorf("settle: %v", err)
+		}
+	}
+	if err := <-overtaken; !errors.Is(err, cache.ErrFenced) {
+		t.Errorf("a settlement that was overtaken: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, dir, Options{})
+	if n := s.rows(t); n != 2 {
+		t.Errorf("%d rows, want the first and the third", n)
+	}
+	unmarked := claimOf(1, false)
+	unmarked.Mode = cache.Retries
+	if g := claimRole(t, s, unmarked); g.Share != cache.ByDebt {
+		t.Errorf("the debt is gone: %+v", g)
+	}
+}

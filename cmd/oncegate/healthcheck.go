@@ -61,10 +61,7 @@ func reachable(listen string) string {
 		return listen
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-		if ip != nil && ip.To4() == nil {
-			host = "::1"
-		}
+		host = "127.0.0.1" // what Go listens on as :: has it, too
 	}
 	return net.JoinHostPort(host, port)
 }

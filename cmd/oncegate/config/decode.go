@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -260,10 +261,8 @@ func set(into reflect.Value, field reflect.StructField, text string) (what, mend
 }
 
 func oneOf(text string, known []string, field reflect.StructField) (what, mend string) {
-	for _, k := range known {
-		if text == k {
-			return "", ""
-		}
+	if slices.Contains(known, text) {
+		return "", ""
 	}
 	if name(field) == "kind" && laterKinds[text] {
 		return "comes later: this version does not speak to it", "use one of " + strings.Join(known, ", ")

@@ -9,8 +9,8 @@ import (
 func name(f reflect.StructField) string { return f.Tag.Get("yaml") }
 
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
-	for i := range t.NumField() {
-		if f := t.Field(i); key != "" && name(f) == key {
+	for f := range t.Fields() {
+		if f := f; key != "" && name(f) == key {
 			return f, true
 		}
 	}
@@ -19,8 +19,8 @@ func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 
 func keysOf(t reflect.Type) []string {
 	var keys []string
-	for i := range t.NumField() {
-		if k := name(t.Field(i)); k != "" {
+	for field := range t.Fields() {
+		if k := name(field); k != "" {
 			keys = append(keys, k)
 		}
 	}

@@ -43,8 +43,8 @@ func describe(visit func(path string, f reflect.StructField, comment string)) {
 	texts := comments()
 	var walk func(t reflect.Type, path string)
 	walk = func(t reflect.Type, path string) {
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for f := range t.Fields() {
+			f := f
 			if name(f) == "" {
 				continue
 			}

@@ -21,8 +21,8 @@ type schema = map[string]any
 
 func schemaOf(t reflect.Type, texts map[string]string) schema {
 	keys := schema{}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
+		f := f
 		if name(f) == "" {
 			continue
 		}
@@ -40,7 +40,7 @@ var reference = schema{"type": "string", "pattern": `\$\{`}
 
 func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 	t, def := f.Type, f.Tag.Get("default")
-	s := schema{}
+	var s schema
 	switch {
 	case t.Kind() == reflect.Struct:
 		s = schemaOf(t, texts)

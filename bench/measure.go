@@ -1,0 +1,127 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+)
+
+// measure runs floor and gateway in turn, and keeps the best figure of each:
+// noise only ever adds.
+func measure(o options) (*table, error) {
+	t := &table{}
+	dir, err := os.MkdirTemp("", "oncegate-bench-")
+	if err != nil {
+		return t, err
+	}
+	defer os.RemoveAll(dir)
+	up, err := startUpstream()
+	if err != nil {
+		return t, err
+	}
+	defer up.Close()
+	for i := range o.rounds {
+		fmt.Fprintf(os.Stderr, "\rround %d of %d ", i+1, o.rounds)
+		direct, err := median(up.Addr().String(), o.length)
+		if err != nil {
+			return t, fmt.Errorf("the upstream itself: %w", err)
+		}
+		t.direct = best(t.direct, us(direct))
+		if err := round(dir, up, o, t, i, false); err != nil {
+			return t, fmt.Errorf("the floor: %w", err)
+		}
+		if o.floorOnly {
+			continue
+		}
+		if err := round(dir, up, o, t, i, true); err != nil {
+			return t, fmt.Errorf("oncegate: %w", err)
+		}
+	}
+	fmt.Fprint(os.Stderr, "\r                    \r")
+	return t, nil
+}
+
+// round measures one peer once, alone on its core.
+func round(dir string, up *upstream, o options, t *table, n int, gateway bool) error {
+	p, err := startPeer(dir, up, o, gateway)
+	if err != nil {
+		return err
+	}
+	defer func() { p.stop() }()
+	c := &t.floor
+	if gateway {
+		c = &t.gateway
+	}
+	c.start = best(c.start, float64(p.ready.Microseconds())/1000)
+
+	load := func(into *float64, conns int, next func() request) {
+		if err != nil {
+			return
+		}
+		var cpu time.Duration
+		if cpu, err = saturate(p, conns, o, next); err == nil {
+			*into = best(*into, us(cpu))
+		}
+	}
+	load(&c.unique, 32, unique(false, nil))
+	load(&c.stream, 16, unique(true, nil))
+	if gateway {
+		load(&c.keyed, 32, unique(false, func(nonce string) string { return "Idempotency-Key: " + nonce + "\r\n" }))
+		same, calls := request{nonce: newNonce(), header: "Oncegate-Dedupe: always\r\n"}, up.calls.Load()
+		if err == nil {
+			k := &conn{addr: p.addr}
+			err = k.do(&same) // the one that is replayed
+			k.close()
+		}
+		load(&c.replay, 32, func() request { return same })
+		if calls = up.calls.Load() - calls; err == nil && calls != 1 {
+			err = fmt.Errorf("replays made %d upstream calls", calls)
+		}
+		if err == nil {
+			var cpu time.Duration
+			if cpu, err = followers(p, up, o.batches); err == nil {
+				c.follower = best(c.follower, us(cpu))
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	m, err := median(p.addr, o.length)
+	if err != nil {
+		return err
+	}
+	c.median = best(c.median, us(m))
+	if n > 0 {
+		return nil
+	}
+
+	// Once is enough for what does not depend on how fast the machine is just
+	// now, and on a fresh peer, whose memory no load has stretched.
+	p.stop()
+	if p, err = startPeer(dir, up, o, gateway); err != nil {
+		return err
+	}
+	if c.held, err = held(p, up, o.held, o.settle); err != nil {
+		return fmt.Errorf("held streams: %w", err)
+	}
+	if gateway {
+		if t.crowdCalls, err = crowd(p, up, o.crowd); err != nil {
+			return fmt.Errorf("%d followers of a stream: %w", o.crowd, err)
+		}
+		t.crowd = o.crowd
+	}
+	return nil
+}
+
+// best is the smaller figure; 0 is none yet.
+func best(old, now float64) float64 {
+	if old == 0 || now < old {
+		return now
+	}
+	return old
+}
+
+func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
