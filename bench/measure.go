@@ -49,39 +49,43 @@ func round(dir string, up *upstream, o options, t *table, n int, gateway bool) e
 	if err != nil {
 		return err
 	}
-	defer func() { p.stop() }()
+	defer p.stop()
 	c := &t.floor
 	if gateway {
 		c = &t.gateway
 	}
 	c.start = best(c.start, float64(p.ready.Microseconds())/1000)
 
-	load := func(into *float64, conns int, next func() request) {
+	load := func(name string, into *float64, conns int, next func() request) {
 		if err != nil {
 			return
 		}
 		var cpu time.Duration
-		if cpu, err = saturate(p, conns, o, next); err == nil {
-			*into = best(*into, us(cpu))
+		if cpu, err = saturate(p, conns, o, next); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+			return
 		}
+		*into = best(*into, us(cpu))
 	}
-	load(&c.unique, 32, unique(false, nil))
-	load(&c.stream, 16, unique(true, nil))
+	load("unique requests", &c.unique, 32, unique(false, nil))
+	load("streams", &c.stream, 16, unique(true, nil))
 	if gateway {
-		load(&c.keyed, 32, unique(false, func(nonce string) string { return "Idempotency-Key: " + nonce + "\r\n" }))
+		load("keyed requests", &c.keyed, 32, unique(false, func(nonce string) string { return "Idempotency-Key: " + nonce + "\r\n" }))
 		same, calls := request{nonce: newNonce(), header: "Oncegate-Dedupe: always\r\n"}, up.calls.Load()
 		if err == nil {
 			k := &conn{addr: p.addr}
 			err = k.do(&same) // the one that is replayed
 			k.close()
 		}
-		load(&c.replay, 32, func() request { return same })
+		load("replays", &c.replay, 32, func() request { return same })
 		if calls = up.calls.Load() - calls; err == nil && calls != 1 {
 			err = fmt.Errorf("replays made %d upstream calls", calls)
 		}
 		if err == nil {
 			var cpu time.Duration
-			if cpu, err = followers(p, up, o.batches); err == nil {
+			if cpu, err = followers(p, up, o.batches); err != nil {
+				err = fmt.Errorf("followers: %w", err)
+			} else {
 				c.follower = best(c.follower, us(cpu))
 			}
 		}
@@ -99,11 +103,7 @@ func round(dir string, up *upstream, o options, t *table, n int, gateway bool) e
 	}
 
 	// Once is enough for what does not depend on how fast the machine is just
-	// now, and on a fresh peer, whose memory no load has stretched.
-	p.stop()
-	if p, err = startPeer(dir, up, o, gateway); err != nil {
-		return err
-	}
+	// now.
 	if c.held, err = held(p, up, o.held, o.settle); err != nil {
 		return fmt.Errorf("held streams: %w", err)
 	}

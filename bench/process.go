@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -169,17 +170,31 @@ func (p *process) rss() int {
 	return 0
 }
 
-// idle waits until the peer has nothing left to do: it used less than a
-// twentieth of a core for 20 ms. It gives up after 3 s.
+// idle waits until the peer has nothing left to do: for 20 ms none of its
+// threads was seen running, or waiting for the core, which on a busy machine
+// may take long. It gives up after 5 s.
 func (p *process) idle() {
-	const window = 20 * time.Millisecond
-	last := p.cpu()
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-		time.Sleep(window)
-		now := p.cpu()
-		if now-last < window/20 {
-			return
+	quiet := 0
+	for end := time.Now().Add(5 * time.Second); quiet < 10 && time.Now().Before(end); {
+		time.Sleep(2 * time.Millisecond)
+		quiet++
+		if p.runnable() {
+			quiet = 0
 		}
-		last = now
 	}
+}
+
+// runnable says whether a thread of the peer runs or could.
+func (p *process) runnable() bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+	for _, name := range stats {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue // the thread ended
+		}
+		if i := bytes.LastIndexByte(b, ')'); i >= 0 && i+2 < len(b) && (b[i+2] == 'R' || b[i+2] == 'D') {
+			return true
+		}
+	}
+	return false
 }

@@ -63,18 +63,24 @@ func crowd(p *peer, up *upstream, n int) (calls int64, err error) {
 	q := request{nonce: newNonce(), stream: true}
 	release := up.hold()
 	before := up.calls.Load()
-	var wg sync.WaitGroup
+	var wg, sent sync.WaitGroup
 	var failed failure
+	sent.Add(n)
 	for range n {
 		wg.Go(func() {
 			k := &conn{addr: p.addr}
 			defer k.close()
-			if err := k.do(&q); err != nil {
+			err := k.send(&q)
+			sent.Done()
+			if err == nil {
+				err = k.receive(&q)
+			}
+			if err != nil {
 				failed.add(err)
 			}
 		})
 	}
-	time.Sleep(50 * time.Millisecond)
+	sent.Wait()
 	p.idle()
 	release()
 	wg.Wait()
@@ -82,9 +88,9 @@ func crowd(p *peer, up *upstream, n int) (calls int64, err error) {
 }
 
 // held opens so many streams, holds them all after their first chunk, and
-// gives the memory that each takes, in KiB.
+// gives the memory that each adds, in KiB, to a peer that has been busy.
 func held(p *peer, up *upstream, n int, settle time.Duration) (kib float64, err error) {
-	if _, err := saturate(p, 16, options{warm: 0, length: settle / 2}, unique(true, nil)); err != nil {
+	if _, err := saturate(p, 500, options{length: settle / 2}, unique(false, nil)); err != nil {
 		return 0, err
 	}
 	p.idle()

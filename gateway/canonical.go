@@ -135,14 +135,25 @@ var canonicalNumbers = []jsontext.Options{
 	jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false),
 }
 
+// scratches are buffers that values are made canonical in.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxScratch is the largest of them, in bytes, that is kept.
+const maxScratch = 256 << 10
+
 // members digests a body's members in the canonical form: white space,
 // escapes and the order of names make no difference, but inside the ordered
 // ones, unless the key is explicit. What has no canonical form counts by its
 // bytes.
 func (k *digest) members(all []member, explicit bool, ignore []string) {
-	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b member) int { return strings.Compare(a.name, b.name) })
-	var scratch []byte
+	pooled := scratches.Get().(*[]byte)
+	scratch := *pooled
+	defer func() {
+		if *pooled = scratch; cap(scratch) <= maxScratch {
+			scratches.Put(pooled)
+		}
+	}()
 	for _, m := range all {
 		value, present := m.value, true
 		if !explicit {

@@ -24,6 +24,8 @@ const (
 type conn struct {
 	net.Conn
 
+	cut time.Time // the write deadline; only the writer uses it
+
 	mu      sync.Mutex
 	lost    func()    // to be called on a sign that the last answer did not arrive
 	written time.Time // when its last byte was
@@ -58,7 +60,10 @@ func (g *Gateway) watch(r *http.Request, e *cache.Entry, c *call) {
 func (c *conn) Write(p []byte) (n int, err error) {
 	for len(p) > 0 {
 		piece := p[:min(len(p), writePiece)]
-		c.Conn.SetWriteDeadline(time.Now().Add(stallTimeout))
+		if now := time.Now(); c.cut.Sub(now) < stallTimeout { // not with each write: it costs as much as a small one
+			c.cut = now.Add(stallTimeout + stallTimeout/10)
+			c.Conn.SetWriteDeadline(c.cut)
+		}
 		m, err := c.Conn.Write(piece)
 		n += m
 		if err != nil {

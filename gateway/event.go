@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"oncegate/cache"
 )
@@ -34,6 +35,7 @@ type event struct {
 
 	principal, user, model, target string
 	key                            cache.Key
+	keyText                        string // the record's name, once it was needed
 	share                          cache.Share
 	bypassed, stream               bool
 
@@ -59,7 +61,12 @@ func (ev *event) of(c *call) {
 func (ev *event) keyed() bool { return ev.key != cache.Key{} }
 
 // keyName is the record's name: safe to log and to show.
-func (ev *event) keyName() string { return hexString(ev.key[:16]) }
+func (ev *event) keyName() string {
+	if ev.keyText == "" {
+		ev.keyText = hexString(ev.key[:16])
+	}
+	return ev.keyText
+}
 
 func hexString(b []byte) string { return hex.EncodeToString(b) }
 
@@ -102,28 +109,40 @@ func (g *Gateway) finish(ev *event) {
 	}
 	g.metrics.request(ev)
 	if e := g.log.Check(zap.InfoLevel, "request"); e != nil {
-		fields := make([]zap.Field, 0, 14)
-		fields = append(fields,
-			zap.String("operation", ev.op.name), zap.String("outcome", ev.outcome), zap.Int("status", ev.status),
-			zap.Duration("took", time.Since(ev.start)), zap.String("id", ev.id), zap.String("principal", ev.principal),
-			zap.String("model", clip([]byte(ev.model), 100)))
-		if ev.reason != "" {
-			fields = append(fields, zap.String("reason", ev.reason))
-		}
-		if ev.user != "" {
-			fields = append(fields, zap.String("user", ev.user))
-		}
-		if ev.keyed() {
-			fields = append(fields, zap.String("key", ev.keyName()))
-		}
-		if ev.target != "" {
-			fields = append(fields, zap.String("target", ev.target), zap.Int("attempts", ev.attempts))
-		}
-		if ev.left {
-			fields = append(fields, zap.Bool("left", true))
-		}
-		e.Write(fields...)
+		e.Write(zap.Inline(ev))
 	}
+}
+
+// MarshalLogObject writes the event's fields into its log line.
+func (ev *event) MarshalLogObject(e zapcore.ObjectEncoder) error {
+	e.AddString("operation", ev.op.name)
+	e.AddString("outcome", ev.outcome)
+	if ev.reason != "" {
+		e.AddString("reason", ev.reason)
+	}
+	e.AddInt("status", ev.status)
+	e.AddDuration("took", time.Since(ev.start))
+	e.AddString("id", ev.id)
+	e.AddString("principal", ev.principal)
+	if ev.user != "" {
+		e.AddString("user", ev.user)
+	}
+	if ev.model != "" {
+		e.AddString("model", ev.model[:min(len(ev.model), 100)])
+	}
+	if ev.keyed() {
+		e.AddString("key", ev.keyName())
+	}
+	if ev.target != "" {
+		e.AddString("target", ev.target)
+	}
+	if ev.attempts > 0 {
+		e.AddInt("attempts", ev.attempts)
+	}
+	if ev.left {
+		e.AddBool("left", true)
+	}
+	return nil
 }
 
 // recoverTo answers a request whose handling panicked with a 500, where

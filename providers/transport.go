@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -145,24 +146,17 @@ func marked(c net.Conn) *markedConn {
 	return nil
 }
 
-// opaqueBody is a request body that net/http can't send a second time: it is
-// none of the types it knows, and there is no GetBody.
-type opaqueBody struct {
-	rest []byte
-}
+// emptyBody is a body without bytes that net/http takes for one it can't send
+// a second time.
+type emptyBody struct{}
 
-func (b *opaqueBody) Read(p []byte) (int, error) {
-	if len(b.rest) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-func (b *opaqueBody) Close() error { return nil }
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyBody) Close() error             { return nil }
 
 // requestBody gives the body and its length as http.Request wants them.
+// Without a GetBody net/http can't send it a second time (WRITES.md 2); as a
+// reader that it knows to be in memory it goes out in one write with the
+// headers, where another would cost one more.
 //
 // A body-less request is one that net/http sends again by itself where the
 // method is idempotent or the client's own key header says so. An empty opaque body prevents that;
@@ -170,7 +164,7 @@ func (b *opaqueBody) Close() error { return nil }
 // have it only where such a header came.
 func requestBody(method string, header http.Header, body []byte) (io.ReadCloser, int64) {
 	if len(body) > 0 {
-		return &opaqueBody{rest: body}, int64(len(body))
+		return io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	}
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
@@ -178,5 +172,5 @@ func requestBody(method string, header http.Header, body []byte) (io.ReadCloser,
 			return http.NoBody, 0
 		}
 	}
-	return &opaqueBody{}, 0
+	return emptyBody{}, 0
 }

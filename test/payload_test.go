@@ -449,7 +449,7 @@ func TestB038LargeBodies(t *testing.T) {
 	t.Parallel()
 	u := up.New(t)
 	u.Choose(func(c *up.Call) up.Step { return up.OK(digest(c.Body)) })
-	g := harness.Start(t, u.URL(), harness.Shipped())
+	g := harness.Start(t, u.URL(), harness.Shipped(), harness.Plain) // the race detector makes megabytes slow
 	image := func(n int) string {
 		return `{"model":"m1","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` + strings.Repeat("A", n) + `"}}]}]}`
 	}
@@ -487,7 +487,7 @@ func TestB038LargeAnswers(t *testing.T) {
 	t.Parallel()
 	answer := up.Completion(strings.Repeat("x", 12<<20))
 	u := up.New(t, up.Status(200, answer))
-	g := harness.Start(t, u.URL(), harness.Shipped())
+	g := harness.Start(t, u.URL(), harness.Shipped(), harness.Plain)
 	for i := range 2 {
 		a := g.Chat(cc(), "Idempotency-Key: k")
 		if a.Status != 200 || a.Body != answer {

@@ -25,19 +25,22 @@ func (d *Decoder) Feed(p string) []Event {
 		p = strings.TrimPrefix(p, "\ufeff")
 	}
 	var out []Event
-	for i := range len(p) {
-		c := p[i]
+	for p != "" {
 		if d.skipLF {
 			d.skipLF = false
-			if c == '\n' {
+			if p[0] == '\n' {
+				p = p[1:]
 				continue
 			}
 		}
-		if c != '\r' && c != '\n' {
-			d.line.WriteByte(c)
-			continue
+		end := strings.IndexAny(p, "\r\n")
+		if end < 0 {
+			d.line.WriteString(p)
+			break
 		}
-		d.skipLF = c == '\r'
+		d.line.WriteString(p[:end])
+		d.skipLF = p[end] == '\r'
+		p = p[end+1:]
 		line := d.line.String()
 		d.line.Reset()
 		if e, ok := d.take(line); ok {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,7 +44,7 @@ func (x *Exchange) Head(status int, lines ...string) {
 		x.framing = byClose
 	default:
 		x.framing = byChunks
-		lines = append(lines, "Transfer-Encoding: chunked")
+		lines = append(slices.Clone(lines), "Transfer-Encoding: chunked")
 	}
 	x.Raw(fmt.Sprintf("HTTP/1.1 %d %s\r\n%s\r\n\r\n", status, http.StatusText(status), strings.Join(lines, "\r\n")))
 }

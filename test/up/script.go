@@ -2,6 +2,7 @@ package up
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,13 +26,14 @@ func Seq(steps ...Step) Step {
 // Status answers with a status and a body as application/json; header lines
 // ("Name: value") may add to that, or replace the Content-Type.
 func Status(status int, body string, lines ...string) Step {
+	lines = slices.Clone(lines)
+	if header(lines).Get("Content-Type") == "" {
+		lines = append(lines, "Content-Type: application/json")
+	}
+	if header(lines).Get("Content-Length") == "" {
+		lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)))
+	}
 	return func(x *Exchange) {
-		if header(lines).Get("Content-Type") == "" {
-			lines = append([]string{"Content-Type: application/json"}, lines...)
-		}
-		if header(lines).Get("Content-Length") == "" {
-			lines = append(lines, fmt.Sprintf("Content-Length: %d", len(body)))
-		}
 		x.Head(status, lines...)
 		x.Raw(body)
 	}
