@@ -5,6 +5,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +19,14 @@ func measure(o options) (*table, error) {
 		return t, err
 	}
 	defer os.RemoveAll(dir)
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(interrupted)
+	go func() { // the peers end with this process
+		<-interrupted
+		os.RemoveAll(dir)
+		os.Exit(130)
+	}()
 	up, err := startUpstream()
 	if err != nil {
 		return t, err
@@ -66,6 +76,9 @@ func round(dir string, up *upstream, o options, t *table, n int, gateway bool) e
 			return
 		}
 		*into = best(*into, us(cpu))
+		if into == &t.floor.unique {
+			t.noise = append(t.noise, us(cpu))
+		}
 	}
 	load("unique requests", &c.unique, 32, unique(false, nil))
 	load("streams", &c.stream, 16, unique(true, nil))

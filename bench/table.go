@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -18,9 +19,10 @@ type column struct {
 // table is what was measured.
 type table struct {
 	floor, gateway column
-	direct         float64 // median of the upstream alone, us
-	crowd          int     // followers of one stream
-	crowdCalls     int64   // upstream calls that they made
+	direct         float64   // median of the upstream alone, us
+	crowd          int       // followers of one stream
+	crowdCalls     int64     // upstream calls that they made
+	noise          []float64 // the floor's unique request in each round, us
 }
 
 // Gates: what CPU may cost as a ratio to the floor's unique request, or its
@@ -101,4 +103,6 @@ func (t *table) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.name, figure(r.floor), figure(r.gateway), r.unit, result, gate, verdict)
 	}
 	w.Flush()
+	fmt.Fprintf(out, "CPU a call, the best of %d rounds; the floor's unique request took %.0f to %.0f us.\n",
+		len(t.noise), slices.Min(t.noise), slices.Max(t.noise))
 }

@@ -136,12 +136,18 @@ func (c *call) readHeaders(h http.Header, wait time.Duration) (mode *cache.Mode,
 		}
 		c.nonce = v
 	}
-	if n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count")); err == nil && n >= 1 {
-		c.retry = true
+	if v, ok := one(h, "X-Stainless-Retry-Count"); ok {
+		if n, err := strconv.Atoi(v); err == nil && n >= 1 {
+			c.retry = true
+		}
 	}
-	for _, name := range []string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout"} {
+	for _, name := range [...]string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout"} {
+		v, ok := one(h, name)
+		if !ok {
+			continue
+		}
 		// openai-node sends 0 for times under a second.
-		s, err := strconv.ParseFloat(h.Get(name), 64)
+		s, err := strconv.ParseFloat(v, 64)
 		if err != nil || !(s > 1 && s < 1e6) {
 			continue
 		}

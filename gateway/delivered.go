@@ -27,9 +27,12 @@ type conn struct {
 	cut time.Time // the write deadline; only the writer uses it
 
 	mu      sync.Mutex
-	lost    func()    // to be called on a sign that the last answer did not arrive
+	lost    owing     // told on a sign that the last answer did not arrive
 	written time.Time // when its last byte was
 }
+
+// owing is an answer that can be owed.
+type owing interface{ Owe() }
 
 // NewConn wraps a client's connection; a listener for the gateway's data
 // surface gives such connections.
@@ -52,7 +55,7 @@ func (g *Gateway) watch(r *http.Request, e *cache.Entry, c *call) {
 	}
 	if k, ok := r.Context().Value(connKey{}).(*conn); ok {
 		k.mu.Lock()
-		k.lost, k.written = e.Owe, time.Now()
+		k.lost, k.written = e, time.Now()
 		k.mu.Unlock()
 	}
 }
@@ -103,6 +106,6 @@ func (c *conn) judge(lost bool) {
 	c.lost = nil
 	c.mu.Unlock()
 	if f != nil && lost && time.Since(at) <= lossWindow {
-		go f()
+		go f.Owe()
 	}
 }

@@ -27,7 +27,7 @@ func answered(t *testing.T, client func(*net.TCPConn)) bool {
 	c := NewConn(accepted).(*conn)
 	defer c.Close()
 	lost := make(chan struct{})
-	c.lost, c.written = func() { close(lost) }, time.Now()
+	c.lost, c.written = told(func() { close(lost) }), time.Now()
 	if _, err := c.Write([]byte("the answer")); err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +47,10 @@ func answered(t *testing.T, client func(*net.TCPConn)) bool {
 		return false
 	}
 }
+
+type told func()
+
+func (f told) Owe() { f() }
 
 func TestSignsOfLoss(t *testing.T) {
 	read := func(c *net.TCPConn) { c.Read(make([]byte, 100)) }
@@ -70,6 +74,6 @@ func TestSignsOfLoss(t *testing.T) {
 
 func TestALateSignIsNone(t *testing.T) {
 	c := &conn{}
-	c.lost, c.written = func() { t.Error("counted as lost") }, time.Now().Add(-2*lossWindow)
+	c.lost, c.written = told(func() { t.Error("counted as lost") }), time.Now().Add(-2*lossWindow)
 	c.judge(true)
 }

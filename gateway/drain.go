@@ -67,6 +67,7 @@ func (g *Gateway) Unready() { g.unready.Store(true) }
 func (g *Gateway) Drain(ctx context.Context) error {
 	g.unready.Store(true)
 	idle := g.running.stop()
+	defer g.stopped.Do(func() { close(g.workers.stop) })
 	select {
 	case <-idle:
 		return nil

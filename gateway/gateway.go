@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"net/textproto"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -112,6 +113,7 @@ type Gateway struct {
 	base    context.Context // of every record; cancelled when the grace is over
 	cancel  context.CancelCauseFunc
 	unready atomic.Bool
+	stopped sync.Once
 	running running
 	workers workers
 }
@@ -122,7 +124,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, errors.New("gateway: no store")
 	}
 	setDefaults(&o)
-	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &budget{max: o.Buffered}, workers: workers{jobs: make(chan func())}}
+	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &budget{max: o.Buffered}, workers: newWorkers()}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}

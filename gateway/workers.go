@@ -9,7 +9,12 @@ const maxIdleWorkers = 64
 // grown already, and growing one costs more than waking one (3% of a request).
 type workers struct {
 	jobs chan func()
+	stop chan struct{} // closed when none of them need wait any more
 	idle atomic.Int32
+}
+
+func newWorkers() workers {
+	return workers{jobs: make(chan func()), stop: make(chan struct{})}
 }
 
 // do runs f on a goroutine of its own.
@@ -28,7 +33,11 @@ func (w *workers) work(f func()) {
 			w.idle.Add(-1)
 			return
 		}
-		f = <-w.jobs
-		w.idle.Add(-1)
+		select {
+		case f = <-w.jobs:
+			w.idle.Add(-1)
+		case <-w.stop:
+			return
+		}
 	}
 }

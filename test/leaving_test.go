@@ -11,12 +11,12 @@ import (
 
 func TestB081ClientGoneMidStream(t *testing.T) {
 	t.Parallel()
-	const clients = 100
+	const clients = 70
 	endless := func(x *up.Exchange) {
 		up.Open()(x)
-		for range 6000 {
+		for range 3000 {
 			up.Events(up.Chunk("x"))(x)
-			if !x.Wait(10 * time.Millisecond) {
+			if !x.Wait(20 * time.Millisecond) {
 				break
 			}
 		}
@@ -24,17 +24,11 @@ func TestB081ClientGoneMidStream(t *testing.T) {
 	}
 	u := up.New(t, endless)
 	g := harness.Start(t, u.URL(), harness.Config{"dedupe.linger": "0s"})
-	g.Metrics()
-	before := g.Metrics()["go_goroutines"]
-	for round, leave := range map[string]func(*harness.Stream){
-		"closed":      (*harness.Stream).Close,
-		"half-closed": (*harness.Stream).CloseWrite,
-	} {
+	round := func(name string, leave func(*harness.Stream)) {
 		first := u.N()
 		var all []*harness.Stream
 		for i := range clients {
-			s := g.Open(harness.Chat, said(fmt.Sprint(round, i), stream))
-			all = append(all, s)
+			all = append(all, g.Open(harness.Chat, said(fmt.Sprint(name, i), stream)))
 		}
 		for _, s := range all {
 			for range 3 {
@@ -45,16 +39,20 @@ func TestB081ClientGoneMidStream(t *testing.T) {
 		last := time.Now()
 		for n := first + 1; n <= first+clients; n++ {
 			if !u.Call(n).Left(5 * time.Second) {
-				t.Fatalf("%s: call %d was never let go", round, n)
+				t.Fatalf("%s: call %d was never let go", name, n)
 			}
 		}
 		if d := time.Since(last); d > 2*time.Second {
-			t.Errorf("%s: the last was let go after %v", round, d)
+			t.Errorf("%s: the last was let go after %v", name, d)
 		}
 		for _, s := range all {
 			s.Close()
 		}
 	}
+	round("first", (*harness.Stream).Leave) // what is made once and kept
+	before := g.Metrics()["go_goroutines"]
+	round("closed", (*harness.Stream).Close)
+	round("half-closed", (*harness.Stream).CloseWrite)
 	harness.Eventually(t, 5*time.Second, "the goroutines end", func() bool {
 		return g.Metrics()["go_goroutines"] <= before+10
 	})

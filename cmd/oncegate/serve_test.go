@@ -97,7 +97,7 @@ func post(t *testing.T, url, body string) (status int, header http.Header, answe
 }
 
 func TestServeWithoutConfig(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("oncegate/gateway.(*workers).work"))
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	defer http.DefaultClient.CloseIdleConnections()
 	p := start(t, "")
 

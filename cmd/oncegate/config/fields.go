@@ -10,7 +10,7 @@ func name(f reflect.StructField) string { return f.Tag.Get("yaml") }
 
 func fieldOf(t reflect.Type, key string) (reflect.StructField, bool) {
 	for f := range t.Fields() {
-		if f := f; key != "" && name(f) == key {
+		if key != "" && name(f) == key {
 			return f, true
 		}
 	}

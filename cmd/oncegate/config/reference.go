@@ -44,7 +44,6 @@ func describe(visit func(path string, f reflect.StructField, comment string)) {
 	var walk func(t reflect.Type, path string)
 	walk = func(t reflect.Type, path string) {
 		for f := range t.Fields() {
-			f := f
 			if name(f) == "" {
 				continue
 			}

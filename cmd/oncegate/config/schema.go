@@ -22,7 +22,6 @@ type schema = map[string]any
 func schemaOf(t reflect.Type, texts map[string]string) schema {
 	keys := schema{}
 	for f := range t.Fields() {
-		f := f
 		if name(f) == "" {
 			continue
 		}
