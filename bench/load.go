@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -51,9 +52,13 @@ func saturate(p *peer, conns int, o options, next func() request) (time.Duration
 		})
 	}
 	time.Sleep(o.warm)
-	n, cpu := done.Load(), p.cpu()
+	n, cpu, own, begin := done.Load(), p.cpu(), ownCPU(), time.Now()
 	time.Sleep(o.length)
-	n, cpu = done.Load()-n, p.cpu()-cpu
+	n, cpu, own = done.Load()-n, p.cpu()-cpu, ownCPU()-own
+	if took := time.Since(begin); o.verbose && n > 0 {
+		fmt.Fprintf(os.Stderr, "  %6.0f calls/s, %4.0f us of CPU each; the peer had %2.0f%% of a core, the load %2.0f%%\n",
+			float64(n)/took.Seconds(), us(cpu)/float64(n), 100*cpu.Seconds()/took.Seconds(), 100*own.Seconds()/took.Seconds())
+	}
 	stop.Store(true)
 	wg.Wait()
 	if err := failed.result(); err != nil {

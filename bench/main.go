@@ -29,6 +29,7 @@ func main() {
 	short := flag.Bool("short", false, "a quick run of about 20 s, for a first impression")
 	flag.IntVar(&o.rounds, "rounds", 0, "rounds of floor and gateway in turn (default 5; 2 with -short)")
 	flag.BoolVar(&o.floorOnly, "floor", false, "measure the floor alone, to see how noisy this machine is")
+	flag.BoolVar(&o.verbose, "v", false, "tell each measurement, and how busy both cores were")
 	flag.Parse()
 	o.warm, o.length, o.settle = 500*time.Millisecond, 2*time.Second, 3*time.Second
 	o.batches, o.held, o.crowd = 40, 2000, 1000
@@ -63,6 +64,7 @@ type options struct {
 	binary    string
 	floorOnly bool
 	gate      bool
+	verbose   bool
 	rounds    int
 	warm      time.Duration // before each measurement
 	length    time.Duration // of each measurement

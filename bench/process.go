@@ -155,6 +155,15 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
+// ownCPU is the same of this process: what load and upstream took.
+func ownCPU() time.Duration {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts) != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
 // rss is the peer's resident memory in KiB.
 func (p *process) rss() int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))

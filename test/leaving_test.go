@@ -11,7 +11,7 @@ import (
 
 func TestB081ClientGoneMidStream(t *testing.T) {
 	t.Parallel()
-	const clients = 70
+	const clients = 40
 	endless := func(x *up.Exchange) {
 		up.Open()(x)
 		for range 3000 {
