@@ -18,7 +18,9 @@ type Log struct {
 	mu      sync.Mutex
 	onIdle  func() // called, without the lock, when the last reader has left
 	frames  []Frame
-	head    *Head // of the first frame
+	fate    *Head // how the answer came out: its head, or of an error told inside it
+	whole   bool  // it ended as an answer that others may be given
+	unkept  bool  // the store could not be told of the end
 	first   int   // index of frames[0]: those before it were dropped
 	held    int64 // size of frames
 	opened  *Head // the upstream has answered 200 and nothing was appended yet
@@ -49,25 +51,43 @@ func (l *Log) OnIdle(f func()) {
 	}
 }
 
-// Head is the head of the answer, once it is in the log.
-func (l *Log) Head() *Head {
+// Fate is what the answer came to: its head, or that of the error that ended
+// it; and whether it is whole. It is final once the log is Done.
+func (l *Log) Fate() (head *Head, whole bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.head
+	return l.fate, l.whole
 }
 
-// note remembers the head, which may be dropped while the answer goes on.
+// note remembers the heads, whose frames may be dropped while the answer goes
+// on.
 func (l *Log) note(frames []Frame) {
-	if l.head == nil && len(frames) > 0 {
-		l.head = frames[0].Head
+	for _, f := range frames {
+		if f.Head != nil {
+			l.fate = f.Head
+		}
 	}
+}
+
+// mark says, before the end, what it is.
+func (l *Log) mark(whole, recorded bool) {
+	l.mu.Lock()
+	l.whole, l.unkept = whole, !recorded
+	l.mu.Unlock()
+}
+
+// Unrecorded says that the log has ended and the store could not be told.
+func (l *Log) Unrecorded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unkept
 }
 
 var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // SettledLog is the log of a result: already at its end.
 func SettledLog(r *Result) *Log {
-	l := &Log{frames: r.Frames, ended: true, done: closedChan, window: 1 << 62}
+	l := &Log{frames: r.Frames, ended: true, done: closedChan, window: 1 << 62, whole: r.State == Completed}
 	l.note(r.Frames)
 	return l
 }
@@ -79,6 +99,13 @@ func (l *Log) Open(h *Head) {
 	l.opened = h
 	l.wake()
 	l.mu.Unlock()
+}
+
+// Opened says that Open was called.
+func (l *Log) Opened() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opened != nil
 }
 
 // Append adds frames. Beyond the window it waits for the slowest reader; an
@@ -275,7 +302,11 @@ func (r *Reader) Take(dst []Frame) (frames []Frame, opened *Head, ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.next < l.first+len(l.frames) {
-		dst = append(dst, l.frames[r.next-l.first:]...)
+		if fresh := l.frames[r.next-l.first:]; l.ended && len(dst) == 0 {
+			dst = fresh[:len(fresh):len(fresh)] // they change no more
+		} else {
+			dst = append(dst, fresh...)
+		}
 		r.next = l.first + len(l.frames)
 		r.until = time.Time{}
 		l.tellRoom()

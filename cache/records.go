@@ -68,6 +68,7 @@ func NewNonce() (n Nonce) {
 // An error is the store's, or ctx's cause when it ends while another request's
 // step is waited for.
 func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, error) {
+	c.Nonce, c.Lease = NewNonce(), r.Lease
 	for {
 		r.mu.Lock()
 		e := r.live[c.Key]
@@ -238,9 +239,11 @@ func (e *Entry) renew() {
 func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
 	r := e.records
 	if r == nil { // private
+		e.log.mark(res.State == Completed, true)
 		e.log.End(last...)
 		return nil
 	}
+	whole := res.State == Completed
 	r.mu.Lock()
 	e.settling = true
 	e.renewal.Stop()
@@ -248,8 +251,8 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	owed := e.owed
 	r.mu.Unlock()
 
-	frames, whole := e.log.Whole()
-	if keep > 0 && whole && size(frames)+size(last) <= r.Window {
+	frames, all := e.log.Whole()
+	if keep > 0 && all && size(frames)+size(last) <= r.Window {
 		res.Frames = shared(frames, last)
 	} else { // a part of an answer must never replay
 		res.State, res.Frames, keep = Released, nil, 0
@@ -257,6 +260,7 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	err := r.Store.Settle(context.Background(), e.Hold(), Settlement{
 		Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk,
 	})
+	e.log.mark(whole, err == nil)
 	r.forget(e) // first: who asks once the end is out asks the store
 	e.log.End(last...)
 	r.oops("settle", err)
@@ -276,6 +280,31 @@ func shared(frames, last []Frame) []Frame {
 		}
 	}
 	return out
+}
+
+// Private says that nobody else can join the record, now or later.
+func (e *Entry) Private() bool { return e.records == nil }
+
+// Debt is an answer that was given, and may yet show to have been lost.
+type Debt struct {
+	records *Records
+	hold    Hold
+}
+
+// Debt gives what is to be owed of this entry's answer, once its log has
+// ended. It keeps nothing of the answer alive.
+func (e *Entry) Debt() Debt {
+	if e.Role == Twin || e.Role == Mismatch {
+		return Debt{}
+	}
+	return Debt{e.records, e.Hold()}
+}
+
+// Owe is as Entry.Owe.
+func (d Debt) Owe() {
+	if r := d.records; r != nil {
+		r.oops("owe", r.Store.Owe(context.Background(), d.hold, NewNonce(), r.Debt))
+	}
 }
 
 // Owe says that this request's client left without all of the answer, so that

@@ -6,20 +6,22 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// budget bounds the request bodies that are held at once.
-type budget struct {
+// buffers bounds the request bodies that are held at once.
+type buffers struct {
 	mu        sync.Mutex
 	max, used int64
 }
 
 // take reserves n bytes, or says that they are not to be had.
-func (b *budget) take(n int64) bool {
+func (b *buffers) take(n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.used+n > b.max {
@@ -29,7 +31,7 @@ func (b *budget) take(n int64) bool {
 	return true
 }
 
-func (b *budget) give(n int64) {
+func (b *buffers) give(n int64) {
 	b.mu.Lock()
 	b.used -= n
 	b.mu.Unlock()
@@ -50,7 +52,9 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, func
 	default:
 		return nil, nil, unsupportedEncoding(encoding)
 	}
-	in := &reserved{budget: g.buffers, from: http.MaxBytesReader(w, r.Body, g.opt.MaxBody)}
+	patient := &patientReader{from: r.Body, control: http.NewResponseController(w)}
+	defer patient.done()
+	in := &reserved{buffers: g.buffers, from: http.MaxBytesReader(w, patient, g.opt.MaxBody)}
 	body, err := g.decode(in, encoding, r.ContentLength)
 	if err == nil {
 		return body, in.release, nil
@@ -62,6 +66,8 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, func
 		return nil, nil, overloaded
 	case errors.As(err, &over) || errors.Is(err, errTooLong):
 		return nil, nil, tooLarge(g.opt.MaxBody)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, nil, badBody("nothing came of the body for "+bodyTimeout.String(), "")
 	case r.Context().Err() != nil || errors.Is(err, io.ErrUnexpectedEOF) && encoding == "":
 		return nil, nil, badBody("the body ended before its stated length", "")
 	}
@@ -87,7 +93,7 @@ func (g *Gateway) decode(in *reserved, encoding string, length int64) ([]byte, e
 		defer z.Close()
 		from = z
 	default:
-		if length >= 0 { // the usual case: one buffer of the right size
+		if length >= 0 && length <= smallBody { // the usual case: one buffer of the right size
 			if !in.reserve(length) {
 				return nil, errOverloaded
 			}
@@ -98,20 +104,50 @@ func (g *Gateway) decode(in *reserved, encoding string, length int64) ([]byte, e
 		from = in
 	}
 	var b bytes.Buffer
-	_, err := io.Copy(&b, &reserved{budget: in.budget, from: io.LimitReader(from, g.opt.MaxBody+1), owner: in})
+	_, err := io.Copy(&b, &reserved{buffers: in.buffers, from: io.LimitReader(from, g.opt.MaxBody+1), owner: in})
 	if err == nil && int64(b.Len()) > g.opt.MaxBody {
 		err = errTooLong
 	}
 	return b.Bytes(), err
 }
 
-// reserved counts what is read from a body against the budget.
+// smallBody is the largest body, in bytes, that is given its room before it
+// comes: a larger one takes room as it comes, so that one that is announced
+// and never sent holds none.
+const smallBody = 64 << 10
+
+// bodyTimeout is how long a client may send nothing of a body that it owes.
+const bodyTimeout = 60 * time.Second
+
+// patientReader reads a body from a client that may be slow, but not silent.
+type patientReader struct {
+	from    io.ReadCloser
+	control *http.ResponseController
+	set     bool
+}
+
+func (p *patientReader) Read(b []byte) (int, error) {
+	p.set = true
+	p.control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	return p.from.Read(b)
+}
+
+func (p *patientReader) Close() error { return p.from.Close() }
+
+// done lets the server wait for the next request as long as it likes.
+func (p *patientReader) done() {
+	if p.set {
+		p.control.SetReadDeadline(time.Time{})
+	}
+}
+
+// reserved counts what is read from a body against the buffers.
 type reserved struct {
-	budget *budget
-	from   io.Reader
-	owner  *reserved // who gives the room back; nil: itself
-	mu     sync.Mutex
-	held   int64
+	buffers *buffers
+	from    io.Reader
+	owner   *reserved // who gives the room back; nil: itself
+	mu      sync.Mutex
+	held    int64
 }
 
 func (r *reserved) reserve(n int64) bool {
@@ -121,7 +157,7 @@ func (r *reserved) reserve(n int64) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !r.budget.take(n) {
+	if !r.buffers.take(n) {
 		return false
 	}
 	o.held += n
@@ -138,7 +174,7 @@ func (r *reserved) Read(p []byte) (int, error) {
 
 func (r *reserved) release() {
 	r.mu.Lock()
-	r.budget.give(r.held)
+	r.buffers.give(r.held)
 	r.held = 0
 	r.mu.Unlock()
 }

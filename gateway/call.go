@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,19 +20,30 @@ type call struct {
 	up    providers.Call
 
 	key         cache.Key
-	fingerprint [32]byte // of an explicit key
-	explicit    bool
+	fingerprint [32]byte // of an own key
 	mode        cache.Mode
 	retry       bool
 	ttl         time.Duration // as the request asked; 0: the configured one
 	nonce       string
+	ownKey      string // the caller's Idempotency-Key
 	arrived     time.Time
 	wantsUsage  bool // the client asked for the usage of a stream
 
 	until time.Time // when the client must have its status line; zero: whenever
 	wait  time.Time // a follower: when it must have its first byte, else 409
 
+	size    int // of the body, in bytes
+	body    *document
 	release func() // gives back the room that the body took
+}
+
+// explicit says that the caller named the call by a key of its own.
+func (c *call) explicit() bool { return c.ownKey != "" }
+
+// forget lets go of the request: its answer comes from elsewhere, or has come.
+func (c *call) forget() {
+	c.release()
+	c.up.Body, c.up.Header = nil, nil
 }
 
 // read understands a request, or refuses it. What it costs to find out that a
@@ -45,11 +55,16 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, op *operation, wh
 	if refused != nil {
 		return nil, refused
 	}
+	if op != &passthrough {
+		if refused = c.readKey(r.Header); refused != nil {
+			return nil, refused
+		}
+	}
 	body, release, refused := g.readBody(w, r)
 	if refused != nil {
 		return nil, refused
 	}
-	c.release = release
+	c.release, c.size = release, len(body)
 	c.up = providers.Call{
 		Wire: op.wire, Method: r.Method, Path: op.path, Query: r.URL.RawQuery,
 		Header: forwarded(r.Header), ContentType: r.Header.Get("Content-Type"), Body: body,
@@ -70,14 +85,11 @@ func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refus
 		}
 		return nil
 	}
-	doc, refused := c.parse()
+	doc, refused := g.document(c)
 	if refused != nil {
 		return refused
 	}
-	c.up.Model, c.up.Stream, c.wantsUsage = doc.model, doc.stream, doc.includeUsage
-	if c.user == "" {
-		c.user = doc.user
-	}
+	c.body, c.up.Model, c.up.Stream, c.wantsUsage = doc, doc.model, doc.stream, doc.includeUsage
 	if c.route, refused = g.routes.find(c.up.Model, c.op); refused != nil {
 		return refused
 	}
@@ -85,10 +97,6 @@ func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refus
 		return notAllowed(c.up.Model)
 	}
 	c.mode = g.mode(asked, c.who, c.route, c.op)
-	if refused = c.readKey(r.Header); refused != nil {
-		return refused
-	}
-	g.setKey(c, doc, r.Header)
 	return nil
 }
 
@@ -97,18 +105,24 @@ func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refus
 func (c *call) readHeaders(h http.Header, wait time.Duration) (mode *cache.Mode, _ *refusal) {
 	now := time.Now()
 	c.arrived, c.wait = now, now.Add(wait)
+	for name, values := range h {
+		if len(values) > 1 && strings.HasPrefix(name, "Oncegate-") {
+			return nil, badHeader(name, "sent once")
+		}
+	}
 	if v, ok := one(h, "Oncegate-Dedupe"); ok {
-		m, ok := ParseMode(v)
+		m, ok := cache.ParseMode(v)
 		if !ok {
 			return nil, badHeader("Oncegate-Dedupe", "off, retries, duplicates or always")
 		}
 		mode = &m
 	}
-	if v, ok := one(h, "Oncegate-Retry"); ok {
-		if v != "1" && v != "0" {
-			return nil, badHeader("Oncegate-Retry", "1")
+	for _, name := range [...]string{"Oncegate-Retry", "Oncegate-Retry-Unknown"} {
+		v, ok := one(h, name)
+		if ok && v != "1" && v != "0" {
+			return nil, badHeader(name, "1")
 		}
-		c.retry = v == "1"
+		c.retry = c.retry || ok && v == "1" && name == "Oncegate-Retry"
 	}
 	if v, ok := one(h, "Oncegate-Timeout"); ok {
 		d, err := time.ParseDuration(v)
@@ -168,53 +182,11 @@ func (c *call) readHeaders(h http.Header, wait time.Duration) (mode *cache.Mode,
 	return mode, nil
 }
 
-// one gives a header's only value.
+// one gives a header's value, the first if there are several.
 func one(h http.Header, name string) (string, bool) {
 	v := h[name]
 	if len(v) == 0 {
 		return "", false
 	}
 	return strings.TrimSpace(v[0]), true
-}
-
-// ParseMode reads a mode's name.
-func ParseMode(s string) (cache.Mode, bool) {
-	switch strings.ToLower(s) {
-	case "off":
-		return cache.Off, true
-	case "retries":
-		return cache.Retries, true
-	case "duplicates":
-		return cache.Duplicates, true
-	case "always":
-		return cache.Always, true
-	}
-	return 0, false
-}
-
-// document is what the gateway itself reads in a body.
-type document struct {
-	model, user  string
-	stream       bool
-	includeUsage bool
-	members      []member // JSON: top-level members, in their order
-	raw          bool     // can't be made canonical: keyed on its bytes
-	parts        []part   // multipart
-}
-
-func (c *call) parse() (document, *refusal) {
-	if c.op.form {
-		return parseForm(c.up.ContentType, c.up.Body)
-	}
-	if len(bytes.TrimSpace(c.up.Body)) == 0 {
-		return document{}, badBody("the body is empty; a JSON object was expected", "")
-	}
-	d, refused := parseJSON(c.up.Body)
-	if refused != nil {
-		return d, refused
-	}
-	if d.model == "" && !c.op.noModel {
-		return d, badBody("you must provide a model parameter", "model")
-	}
-	return d, nil
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -30,44 +31,47 @@ var lax = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowI
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // parseJSON checks a body's syntax and reads its top level.
-func parseJSON(body []byte) (document, *refusal) {
-	var d document
+func parseJSON(body []byte) (*document, *refusal) {
+	d := new(document)
 	dec := decoders.Get().(*jsontext.Decoder)
-	defer decoders.Put(dec)
+	defer func() {
+		dec.Reset(bytes.NewBuffer(nil)) // not to keep the body alive
+		decoders.Put(dec)
+	}()
 	dec.Reset(bytes.NewBuffer(body), lax...)
 
 	if dec.PeekKind() != '{' {
 		if _, err := dec.ReadValue(); err != nil {
-			return d, badJSON(dec, err)
+			return nil, badJSON(dec, err)
 		}
-		return d, badBody("the body is no JSON object", "")
+		return nil, badBody("the body is no JSON object", "")
 	}
 	dec.ReadToken()
 	d.members = make([]member, 0, 8)
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
 		if err != nil {
-			return d, badJSON(dec, err)
+			return nil, badJSON(dec, err)
 		}
 		m := member{name: name.String()}
 		start := dec.InputOffset()
 		if err := dec.SkipValue(); err != nil {
-			return d, badJSON(dec, err)
+			return nil, badJSON(dec, err)
 		}
 		m.value = trimToValue(body[start:dec.InputOffset()])
 		if refused := d.note(m); refused != nil {
-			return d, refused
+			return nil, refused
 		}
 		d.members = append(d.members, m)
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return d, badJSON(dec, err)
+		return nil, badJSON(dec, err)
 	}
 	if _, err := dec.ReadToken(); err != io.EOF {
 		if err == nil {
 			err = errors.New("something follows the JSON object")
 		}
-		return d, badJSON(dec, err)
+		return nil, badJSON(dec, err)
 	}
 	return d, nil
 }
@@ -76,6 +80,10 @@ func parseJSON(body []byte) (document, *refusal) {
 func trimToValue(b []byte) jsontext.Value {
 	return jsontext.Value(bytes.TrimLeft(b, ": \t\r\n"))
 }
+
+// maxModelName bounds a model's name, in bytes: it becomes a header and a
+// word of the log.
+const maxModelName = 256
 
 // note takes what the gateway itself reads from a member.
 func (d *document) note(m member) *refusal {
@@ -96,6 +104,9 @@ func (d *document) note(m member) *refusal {
 		if v.Type != gjson.String || v.Str == "" {
 			return badBody("model must be a string that names one", "model")
 		}
+		if len(v.Str) > maxModelName {
+			return badBody(fmt.Sprintf("model is longer than %d characters", maxModelName), "model")
+		}
 		d.model = v.Str
 	case "stream":
 		if v.Type != gjson.True && v.Type != gjson.False && v.Type != gjson.Null {
@@ -106,15 +117,15 @@ func (d *document) note(m member) *refusal {
 		d.includeUsage = v.Get("include_usage").Type == gjson.True
 	case "safety_identifier":
 		if v.Type == gjson.String {
-			d.user = v.Str
+			d.safetyID = v.Str
 		}
 	case "user":
-		if v.Type == gjson.String && d.user == "" {
-			d.user = v.Str
+		if v.Type == gjson.String {
+			d.bodyUser = v.Str
 		}
 	case "metadata":
-		if id := v.Get("user_id"); id.Type == gjson.String && d.user == "" {
-			d.user = id.Str
+		if id := v.Get("user_id"); id.Type == gjson.String {
+			d.metaUser = id.Str
 		}
 	}
 	return nil
@@ -228,5 +239,5 @@ func unescapePointer(s string) string {
 }
 
 func gjsonEscape(s string) string {
-	return strings.NewReplacer(".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`).Replace(s)
+	return strings.NewReplacer(`\`, `\\`, ".", `\.`, "*", `\*`, "?", `\?`, "|", `\|`, "#", `\#`, "@", `\@`).Replace(s)
 }

@@ -22,10 +22,13 @@ type delivery struct {
 	entry *cache.Entry
 	ev    *event
 
-	begun  bool // the status line is out
-	broken bool // the client can't be written to
-	events bool
-	wrote  bool // since the last flush
+	begun  bool        // the status line is out
+	events bool        // as text/event-stream
+	head   *cache.Head // of the answer, or of what it came to
+	wrote  time.Time   // when something was last written
+	dirty  bool        // since the last flush
+	broken bool        // the client can't be written to, or must be told that the body is not whole
+	sent   bool        // it was sent away, while the record runs on
 }
 
 // deliver reads a record to its client, from its beginning to its end.
@@ -37,22 +40,25 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		defer g.metrics.followers(c.op, -1)
 	}
 	defer e.Reader.Leave()
-	whole := d.read(r)
-	if whole && !d.broken && r.Context().Err() == nil {
-		g.watch(r, e, c)
-	} else if d.entry != nil && !c.explicit {
+	all := d.read(r) && !d.broken && r.Context().Err() == nil
+	switch {
+	case c.explicit(): // replays anyhow
+	case all:
+		watch(r, e.Debt())
+	default:
 		e.Owe()
 	}
-	d.end()
+	d.end(all)
 }
 
 // read moves frames from the record to the client until the record ends, the
-// client leaves, or its time is over. It says whether the client got all.
+// client leaves, or its time is over. It says whether the record has ended.
 func (d *delivery) read(r *http.Request) bool {
 	var (
 		buf   [4]cache.Frame
 		timer *time.Timer
 		tick  <-chan time.Time
+		set   time.Time // when the timer fires
 		gone  = r.Context().Done()
 		woken = d.entry.Reader.Woken()
 	)
@@ -70,27 +76,33 @@ func (d *delivery) read(r *http.Request) bool {
 			}
 		}
 		if ended {
+			if d.entry.Log().Unrecorded() {
+				d.w.Header().Set(http.TrailerPrefix+"Oncegate-Recorded", "false")
+			}
 			return true
 		}
-		if d.wrote && d.flush != nil {
-			d.flush.Flush()
-			d.wrote = false
+		if d.dirty {
+			d.wrote, d.dirty = time.Now(), false
+			if d.flush != nil {
+				d.flush.Flush()
+			}
 		}
-		if next, ok := d.next(opened); ok {
-			if timer == nil {
-				timer = time.NewTimer(next)
+		// A timer that fires early looks again: cheaper than setting it anew
+		// with each chunk.
+		if due := d.due(opened); !due.IsZero() && (set.IsZero() || due.Before(set)) {
+			if set = due; timer == nil {
+				timer = time.NewTimer(time.Until(due))
 				tick = timer.C
 			} else {
-				timer.Reset(next)
+				timer.Reset(time.Until(due))
 			}
-		} else if timer != nil {
-			timer.Stop()
 		}
 		select {
 		case <-woken:
 		case <-gone:
 			return false
 		case <-tick:
+			set = time.Time{}
 			if d.late(opened) {
 				return false
 			}
@@ -98,12 +110,15 @@ func (d *delivery) read(r *http.Request) bool {
 	}
 }
 
-// next says when something is due if the record stays silent: a heartbeat, or
-// the end of the client's patience.
-func (d *delivery) next(opened *cache.Head) (time.Duration, bool) {
+// due says when something is due if the record stays silent: a heartbeat, or
+// the end of the client's patience. Zero: never.
+func (d *delivery) due(opened *cache.Head) time.Time {
 	var due time.Time
-	if d.c.up.Stream && (d.begun && d.events || opened != nil && !d.begun) {
-		due = time.Now().Add(d.g.opt.Heartbeat)
+	if d.begun && d.events || opened != nil && !d.begun {
+		if d.wrote.IsZero() {
+			d.wrote = time.Now()
+		}
+		due = d.wrote.Add(d.g.opt.Heartbeat)
 	}
 	if !d.begun {
 		for _, t := range [...]time.Time{d.c.until, d.waits()} {
@@ -112,10 +127,7 @@ func (d *delivery) next(opened *cache.Head) (time.Duration, bool) {
 			}
 		}
 	}
-	if due.IsZero() {
-		return 0, false
-	}
-	return max(0, time.Until(due)), true
+	return due
 }
 
 // waits is until when a follower waits for its first byte.
@@ -131,44 +143,34 @@ func (d *delivery) late(opened *cache.Head) bool {
 	now := time.Now()
 	if !d.begun {
 		if t := d.c.until; !t.IsZero() && !now.Before(t) {
-			d.sendAway(stillRuns)
+			if d.entry.Private() {
+				d.sendAway(runsAlone)
+			} else {
+				d.sendAway(stillRuns)
+			}
 			return true
 		}
 		if t := d.waits(); !t.IsZero() && !now.Before(t) {
 			d.sendAway(inFlight)
 			return true
 		}
-		if opened == nil {
-			return false
-		}
+	}
+	if now.Before(d.wrote.Add(d.g.opt.Heartbeat)) || !d.begun && opened == nil {
+		return false
+	}
+	if !d.begun {
 		d.header(opened)
 		d.w.WriteHeader(opened.Status)
 		d.entry.Reader.Begun()
 	}
 	d.write([]byte(heartbeatLine))
-	if d.flush != nil {
-		d.flush.Flush()
-	}
-	return false
+	return d.broken
 }
 
 // sendAway answers a client whose time is over while the record runs on.
 func (d *delivery) sendAway(p *refusal) {
-	d.begun = true
-	d.ev.answered = true
-	h := d.w.Header()
-	d.ev.status, d.ev.reason = p.status, string(p.reason)
-	d.ev.outcome = outcomeRefused
-	if p.reason == policy.Deadline {
-		d.ev.outcome = outcomeFailed
-	}
-	h.Set("Content-Type", "application/json")
-	d.mark(nil)
-	retryHeaders(h, p.status, p.retry, 0)
-	body := errorBody(d.c.op.surface, p.status, p.code, p.message, p.param)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	d.w.WriteHeader(p.status)
-	d.write(body)
+	d.begun, d.sent = true, true
+	refuse(d.w, d.ev, p)
 }
 
 // frame writes one of the frames at hand; ended: nothing follows them.
@@ -176,8 +178,7 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 	switch f.Kind {
 	case cache.HeadFrame:
 		if d.begun { // a heartbeat sent the status: an error becomes an event
-			d.ev.outcome, d.ev.reason = d.outcome(f.Head)
-			d.ev.head = f.Head
+			d.is(f.Head)
 			return
 		}
 		d.header(f.Head)
@@ -186,11 +187,15 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 			for _, rest := range frames {
 				n += len(rest.Data)
 			}
-			d.w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
+			h := d.w.Header()
+			h["Content-Length"] = []string{strconv.Itoa(n)}
+			if d.entry.Log().Unrecorded() {
+				h["Oncegate-Recorded"] = []string{"false"}
+			}
 		}
 		d.w.WriteHeader(f.Head.Status)
 	case cache.BodyFrame:
-		if d.events && !d.ev.head.Events {
+		if d.events && d.head.Status >= 400 {
 			d.write(errorEvent(d.c.op.surface, f.Data))
 			return
 		}
@@ -200,61 +205,54 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 			d.write(f.Data)
 		}
 	case cache.ErrorFrame:
-		d.ev.outcome, d.ev.reason = d.outcome(f.Head)
+		d.is(f.Head)
 		if d.events {
 			d.write(errorEvent(d.c.op.surface, f.Data))
 			return
 		}
-		d.broken, d.ev.abort = true, true // no other way to tell that the body is not whole
+		d.broken = true // there is no other way to tell that the body is not whole
 	}
+}
+
+// is takes over what the answer has come to.
+func (d *delivery) is(head *cache.Head) {
+	ev := d.ev
+	d.head = head
+	ev.outcome, ev.reason = d.outcome(head)
+	ev.status, ev.attempts, ev.target = head.Status, head.Attempts, head.Target
 }
 
 // header sets the headers of an answer.
 func (d *delivery) header(head *cache.Head) {
-	d.begun = true
-	d.events = head.Events
-	d.ev.head = head
+	d.begun, d.events = true, head.Events
+	d.is(head)
 	h := d.w.Header()
 	for name, values := range head.Header {
 		h[name] = values
 	}
 	if d.entry.Role == cache.Lead {
 		for name, values := range head.Own {
+			if name == "Vary" { // beside what CORS says
+				values = append(h["Vary"], values...)
+			}
 			h[name] = values
 		}
 	}
 	if head.Events {
-		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no")
+		h["Cache-Control"] = []string{"no-cache"}
+		h["X-Accel-Buffering"] = []string{"no"}
 	}
-	d.mark(head)
-}
-
-// mark sets the headers that say how the request was answered.
-func (d *delivery) mark(head *cache.Head) {
-	h, ev := d.w.Header(), d.ev
-	if head != nil {
-		ev.outcome, ev.reason = d.outcome(head)
-		ev.status, ev.attempts, ev.target = head.Status, head.Attempts, head.Target
-		h["Oncegate-Attempts"] = []string{strconv.Itoa(head.Attempts)}
-		if head.Target != "" {
-			h["Oncegate-Target"] = []string{head.Target}
-		}
-		if !head.Failed && (d.entry.Role == cache.Follow || d.entry.Role == cache.Replay) {
-			h["Idempotent-Replayed"] = []string{"true"}
-			if d.entry.Role == cache.Replay {
-				h["Age"] = []string{strconv.Itoa(int(time.Since(d.entry.Result.Settled) / time.Second))}
-			}
+	h["Oncegate-Attempts"] = []string{strconv.Itoa(head.Attempts)}
+	if head.Target != "" {
+		h["Oncegate-Target"] = []string{head.Target}
+	}
+	if !head.Failed && (d.entry.Role == cache.Follow || d.entry.Role == cache.Replay) {
+		h["Idempotent-Replayed"] = []string{"true"}
+		if d.entry.Role == cache.Replay {
+			h["Age"] = []string{strconv.Itoa(int(time.Since(d.entry.Result.Settled) / time.Second))}
 		}
 	}
-	h["Oncegate-Outcome"] = []string{ev.outcome}
-	if ev.reason != "" {
-		h["Oncegate-Reason"] = []string{ev.reason}
-	}
-	if ev.keyed() {
-		h["Oncegate-Key"] = []string{ev.keyName()}
-	}
-	d.g.requestID(h, ev)
+	d.ev.mark(h)
 }
 
 // outcome says how the request was answered, in the contract's words.
@@ -280,31 +278,33 @@ func (d *delivery) write(b []byte) {
 	if _, err := d.w.Write(b); err != nil {
 		d.broken = true
 	}
-	d.wrote = true
+	d.dirty = true
 }
 
-// end closes the request's event: at once, or, for a client that left, when
-// the record has ended and its outcome is known.
-func (d *delivery) end() {
-	if d.begun && !d.ev.abort {
-		d.g.finish(d.ev)
-		return
-	}
-	if d.begun {
-		d.g.finish(d.ev)
-		panic(http.ErrAbortHandler)
-	}
-	ev, log := d.ev, d.entry.Log()
-	ev.left = true
-	go func() {
-		<-log.Done()
-		if head := log.Head(); head != nil {
-			ev.head = head
-			ev.outcome, ev.reason = d.outcome(head)
-		} else {
-			ev.outcome = outcomeFailed
-		}
-		ev.status = statusClientGone
+// end closes the request's event: at once if the client had all or was sent
+// away; of a client that left, when the record has ended and it shows what
+// became of it.
+func (d *delivery) end(all bool) {
+	log, ev := d.entry.Log(), d.ev
+	switch {
+	case d.sent:
 		d.g.finish(ev)
-	}()
+	case all:
+		_, ev.whole = log.Fate()
+		d.g.finish(ev)
+	default:
+		ev.left = true
+		go func() {
+			<-log.Done()
+			var head *cache.Head
+			if head, ev.whole = log.Fate(); head != nil {
+				d.is(head)
+			}
+			ev.status = statusClientGone
+			d.g.finish(ev)
+		}()
+		if d.begun {
+			panic(http.ErrAbortHandler)
+		}
+	}
 }

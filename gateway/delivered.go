@@ -9,8 +9,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"oncegate/cache"
 )
 
 const (
@@ -27,7 +25,7 @@ type conn struct {
 	cut time.Time // the write deadline; only the writer uses it
 
 	mu      sync.Mutex
-	lost    owing     // told on a sign that the last answer did not arrive
+	lost    owing     // told on a sign that the last answer did not arrive; nil: none is watched
 	written time.Time // when its last byte was
 }
 
@@ -49,13 +47,10 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // watch has a sign of loss after the last byte make the answer owed.
-func (g *Gateway) watch(r *http.Request, e *cache.Entry, c *call) {
-	if c.explicit { // replays anyhow
-		return
-	}
+func watch(r *http.Request, debt owing) {
 	if k, ok := r.Context().Value(connKey{}).(*conn); ok {
 		k.mu.Lock()
-		k.lost, k.written = e, time.Now()
+		k.lost, k.written = debt, time.Now()
 		k.mu.Unlock()
 	}
 }

@@ -3,10 +3,8 @@ package gateway
 import (
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,34 +26,32 @@ const (
 // event is what there is to say of one request. It is filled along the path
 // and written once: the log line and the metrics come from it.
 type event struct {
-	op      *operation
-	surface surface
-	start   time.Time
-	id      string // x-request-id, once it was needed
+	op    *operation
+	start time.Time
+	id    string // x-request-id, once it was needed
 
 	principal, user, model, target string
-	key                            cache.Key
-	keyText                        string // the record's name, once it was needed
+	key                            cache.Key // of the record it is about
+	keyText                        string    // the record's name, once it was needed
 	share                          cache.Share
-	bypassed, stream               bool
+	bypassed                       bool
 
 	outcome, reason string
 	status          int
 	attempts        int
-	head            *cache.Head // of the answer
-	answered        bool
-	left            bool // the client left before it had anything
-	abort           bool // the answer could not be finished
+	whole           bool // the answer is one that could be shared
+	left            bool // the client left before it had all
 	done            bool
 }
 
-func (g *Gateway) begin(r *http.Request, op *operation) *event {
-	return &event{op: op, surface: op.surface, start: time.Now()}
-}
+func newEvent(op *operation) *event { return &event{op: op, start: time.Now()} }
 
 // of takes over what is known once the call is understood.
 func (ev *event) of(c *call) {
-	ev.user, ev.model, ev.stream = c.user, c.up.Model, c.up.Stream
+	ev.user, ev.model = c.user, c.up.Model
+	if ev.user == "" && c.body != nil {
+		ev.user = c.body.user()
+	}
 }
 
 func (ev *event) keyed() bool { return ev.key != cache.Key{} }
@@ -63,15 +59,26 @@ func (ev *event) keyed() bool { return ev.key != cache.Key{} }
 // keyName is the record's name: safe to log and to show.
 func (ev *event) keyName() string {
 	if ev.keyText == "" {
-		ev.keyText = hexString(ev.key[:16])
+		ev.keyText = hex.EncodeToString(ev.key[:16])
 	}
 	return ev.keyText
 }
 
-func hexString(b []byte) string { return hex.EncodeToString(b) }
+// mark sets the headers that say how the request was answered.
+func (ev *event) mark(h http.Header) {
+	h["Oncegate-Outcome"] = []string{ev.outcome}
+	if ev.reason != "" {
+		h["Oncegate-Reason"] = []string{ev.reason}
+	}
+	if ev.keyed() {
+		h["Oncegate-Key"] = []string{ev.keyName()}
+	}
+	ev.markID(h)
+}
 
-// requestID sets the request ids that the upstream sent none of, or all.
-func (g *Gateway) requestID(h http.Header, ev *event) {
+// markID sets the request ids, in both spellings: the upstream's where it sent
+// one, else ours.
+func (ev *event) markID(h http.Header) {
 	a, b := h["X-Request-Id"], h["Request-Id"]
 	switch {
 	case a != nil && b == nil:
@@ -104,9 +111,6 @@ func (g *Gateway) finish(ev *event) {
 		return
 	}
 	ev.done = true
-	if ev.outcome == "" {
-		ev.outcome = outcomeFailed
-	}
 	g.metrics.request(ev)
 	if e := g.log.Check(zap.InfoLevel, "request"); e != nil {
 		e.Write(zap.Inline(ev))
@@ -125,10 +129,10 @@ func (ev *event) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	e.AddString("id", ev.id)
 	e.AddString("principal", ev.principal)
 	if ev.user != "" {
-		e.AddString("user", ev.user)
+		e.AddString("user", ev.user[:min(len(ev.user), 256)])
 	}
 	if ev.model != "" {
-		e.AddString("model", ev.model[:min(len(ev.model), 100)])
+		e.AddString("model", ev.model)
 	}
 	if ev.keyed() {
 		e.AddString("key", ev.keyName())
@@ -143,23 +147,4 @@ func (ev *event) MarshalLogObject(e zapcore.ObjectEncoder) error {
 		e.AddBool("left", true)
 	}
 	return nil
-}
-
-// recoverTo answers a request whose handling panicked with a 500, where
-// nothing was sent yet.
-func (g *Gateway) recoverTo(w http.ResponseWriter, ev *event) {
-	p := recover()
-	switch {
-	case p == nil:
-		return
-	case p == http.ErrAbortHandler:
-		g.finish(ev)
-		panic(p)
-	}
-	g.log.Error("a request panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
-	if ev.done || ev.status != 0 {
-		g.finish(ev)
-		panic(http.ErrAbortHandler)
-	}
-	g.refuse(w, ev, internal)
 }

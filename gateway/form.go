@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -10,16 +12,16 @@ import (
 // part is one part of a multipart body.
 type part struct {
 	name, file, contentType string
-	data                    []byte
+	sum                     [32]byte // of its bytes
 }
 
 // parseForm reads a multipart body by its parts: a retry has a new boundary,
 // and is the same call.
-func parseForm(contentType string, body []byte) (document, *refusal) {
-	var d document
+func parseForm(contentType string, body []byte) (*document, *refusal) {
+	d := new(document)
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
-		return d, badBody("the body must be multipart/form-data with a boundary", "")
+		return nil, badBody("the body must be multipart/form-data with a boundary", "")
 	}
 	d.parts = []part{}
 	in := multipart.NewReader(bytes.NewReader(body), params["boundary"])
@@ -29,30 +31,36 @@ func parseForm(contentType string, body []byte) (document, *refusal) {
 			break
 		}
 		if err != nil {
-			return d, badBody("the multipart body can't be read: "+err.Error(), "")
-		}
-		data, err := io.ReadAll(p)
-		if err != nil {
-			return d, badBody("the multipart body can't be read: "+err.Error(), "")
+			return nil, badBody("the multipart body can't be read: "+err.Error(), "")
 		}
 		name := p.FormName()
+		sum := sha256.New() // a file is large: no copy is made of it
+		var data bytes.Buffer
+		if name == "model" || name == "stream" || name == "user" {
+			_, err = io.Copy(io.MultiWriter(sum, &data), p)
+		} else {
+			_, err = io.Copy(sum, p)
+		}
+		if err != nil {
+			return nil, badBody("the multipart body can't be read: "+err.Error(), "")
+		}
 		for _, other := range d.parts {
 			if other.name == name && (name == "model" || name == "stream") {
-				return d, badBody("the body names "+name+" twice; which one is meant?", name)
+				return nil, badBody("the body names "+name+" twice; which one is meant?", name)
 			}
 		}
 		switch name {
 		case "model":
-			d.model = string(data)
+			if data.Len() > maxModelName {
+				return nil, badBody(fmt.Sprintf("model is longer than %d characters", maxModelName), "model")
+			}
+			d.model = data.String()
 		case "stream":
-			d.stream = string(data) == "true"
+			d.stream = data.String() == "true"
 		case "user":
-			d.user = string(data)
+			d.bodyUser = data.String()
 		}
-		d.parts = append(d.parts, part{name: name, file: p.FileName(), contentType: p.Header.Get("Content-Type"), data: data})
-	}
-	if d.model == "" {
-		return d, badBody("you must provide a model parameter", "model")
+		d.parts = append(d.parts, part{name: name, file: p.FileName(), contentType: p.Header.Get("Content-Type"), sum: [32]byte(sum.Sum(nil))})
 	}
 	return d, nil
 }

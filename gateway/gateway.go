@@ -107,7 +107,8 @@ type Gateway struct {
 	secret    []byte
 	clients   map[[32]byte]*ClientKey
 	anonymous principal
-	buffers   *budget
+	buffers   *buffers
+	documents documents
 	started   time.Time
 
 	base    context.Context // of every record; cancelled when the grace is over
@@ -124,7 +125,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, errors.New("gateway: no store")
 	}
 	setDefaults(&o)
-	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &budget{max: o.Buffered}, workers: newWorkers()}
+	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &buffers{max: o.Buffered}, workers: newWorkers()}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}

@@ -45,7 +45,7 @@ func sharedHeader(name string) bool {
 		return false
 	}
 	return strings.HasPrefix(name, "Openai-") ||
-		strings.HasPrefix(name, "Anthropic-") && !strings.HasPrefix(name, "Anthropic-Ratelimit")
+		strings.HasPrefix(name, "Anthropic-") && !strings.HasPrefix(name, "Anthropic-Ratelimit") && !strings.HasPrefix(name, "Anthropic-Priority")
 }
 
 // ownedHeader says that a header is ours to set, whatever the upstream said.

@@ -7,6 +7,8 @@ import (
 	"hash"
 	"net/http"
 	"strings"
+
+	"oncegate/cache"
 )
 
 // keyVersion enters every key: a change of how they are made changes it, so
@@ -28,8 +30,7 @@ func (c *call) readKey(h http.Header) *refusal {
 	if why != "" {
 		return badKey(why)
 	}
-	c.explicit = true
-	c.nonce = k // kept until setKey; an explicit key stands alone
+	c.ownKey = k
 	return nil
 }
 
@@ -75,52 +76,37 @@ func parseIdempotencyKey(line string) (key, why string) {
 // setKey names the call's record. An explicit key is scoped to its principal
 // and fingerprinted with all that the call says; a derived one is all that
 // the call says.
-func (g *Gateway) setKey(c *call, d document, h http.Header) {
-	explicit, nonce := c.nonce, c.nonce
-	if c.explicit {
-		nonce = ""
+func (g *Gateway) setKey(c *call, h http.Header) {
+	if c.body == nil { // the passthrough: private, and so without a name
+		return
+	}
+	said := &c.key
+	if c.explicit() {
 		k := newDigest(c.who.secret, "explicit")
-		k.text(explicit)
+		k.text(c.ownKey)
 		k.sum(c.key[:])
+		said = (*cache.Key)(&c.fingerprint)
 	}
 	k := newDigest(c.who.secret, "derived")
-	if !c.explicit {
+	if !c.explicit() {
 		k.text(c.user)
-		k.text(nonce)
+		k.text(c.nonce)
 	}
 	k.text(c.op.name)
 	k.text(c.up.Query)
 	for _, name := range g.opt.Dedupe.Headers {
 		k.text(strings.Join(h[name], "\x00"))
 	}
-	switch {
-	case d.parts != nil:
-		k.text("multipart")
-		for _, p := range d.parts {
-			k.text(p.name)
-			k.text(p.file)
-			k.text(p.contentType)
-			k.bytes(p.data)
-		}
-	case d.raw:
-		k.text("raw")
-		k.bytes(c.up.Body)
-	default:
-		k.text("json")
-		k.members(d.members, c.explicit, g.opt.Dedupe.Ignore)
-	}
-	if c.explicit {
-		k.sum(c.fingerprint[:])
-	} else {
-		k.sum(c.key[:])
-	}
+	k.bytes(c.body.digest[:])
+	k.sum(said[:])
 }
 
-// digest is an HMAC over length-prefixed pieces, so that a:b and c never
+// digest is a hash over length-prefixed pieces, so that a:b and c never read
 // read as a and b:c.
 type digest struct {
-	h   hash.Hash
-	len [8]byte
+	h       hash.Hash
+	len     [8]byte
+	scratch [64]byte
 }
 
 func newDigest(secret []byte, kind string) *digest {
@@ -136,6 +122,14 @@ func (k *digest) bytes(b []byte) {
 	k.h.Write(b)
 }
 
-func (k *digest) text(s string) { k.bytes([]byte(s)) }
+func (k *digest) text(s string) {
+	binary.BigEndian.PutUint64(k.len[:], uint64(len(s)))
+	k.h.Write(k.len[:])
+	for len(s) > 0 {
+		n := copy(k.scratch[:], s)
+		k.h.Write(k.scratch[:n])
+		s = s[n:]
+	}
+}
 
 func (k *digest) sum(into []byte) { k.h.Sum(into[:0]) }

@@ -14,14 +14,15 @@ func testCall(t testing.TB, body string, change func(*call)) *call {
 	setDefaults(&g.opt)
 	c := &call{op: &operations[0], who: principal{secret: []byte("s")}}
 	c.up.Body = []byte(body)
-	d, refused := c.parse()
-	if refused != nil {
-		t.Fatalf("%s: %s", body, refused.message)
-	}
 	if change != nil {
 		change(c)
 	}
-	g.setKey(c, d, http.Header{})
+	d, refused := g.document(c)
+	if refused != nil {
+		t.Fatalf("%s: %s", body, refused.message)
+	}
+	c.body = d
+	g.setKey(c, http.Header{})
 	return c
 }
 
@@ -63,7 +64,7 @@ func TestDerivedKeyTellsApart(t *testing.T) {
 }
 
 func TestFingerprintOfAnExplicitKeyIgnoresOrderEverywhere(t *testing.T) {
-	explicit := func(c *call) { c.explicit, c.nonce = true, "k" }
+	explicit := func(c *call) { c.ownKey = "k" }
 	a := testCall(t, `{"model":"m","tools":[{"a":1,"b":2}]}`, explicit)
 	b := testCall(t, `{"tools":[{"b":2,"a":1}],"model":"m"}`, explicit)
 	if a.key != b.key || a.fingerprint != b.fingerprint {
@@ -85,7 +86,7 @@ func TestKeysNeverCrossPrincipals(t *testing.T) {
 		t.Error("concatenations collide")
 	}
 	same := func(secret string) cache.Key {
-		return testCall(t, `{"model":"m"}`, func(c *call) { c.who.secret, c.explicit, c.nonce = []byte(secret), true, "k" }).key
+		return testCall(t, `{"model":"m"}`, func(c *call) { c.who.secret, c.ownKey = []byte(secret), "k" }).key
 	}
 	if same("a") == same("b") {
 		t.Error("two principals share an explicit key")
@@ -99,8 +100,9 @@ func TestIgnoredPointersStayOutOfDerivedKeys(t *testing.T) {
 	key := func(body string) cache.Key {
 		c := &call{op: &operations[0], who: principal{secret: []byte("s")}}
 		c.up.Body = []byte(body)
-		d, _ := c.parse()
-		g.setKey(c, d, http.Header{})
+		d, _ := g.document(c)
+		c.body = d
+		g.setKey(c, http.Header{})
 		return c.key
 	}
 	a := key(`{"model":"m","metadata":{"trace_id":"1","x":1},"a/b":1}`)
@@ -120,11 +122,12 @@ func TestMultipartIsKeyedByItsParts(t *testing.T) {
 		setDefaults(&g.opt)
 		c := &call{op: &operation{name: "transcriptions", form: true}, who: principal{secret: []byte("s")}}
 		c.up.Body, c.up.ContentType = []byte(body), "multipart/form-data; boundary="+boundary
-		d, refused := c.parse()
+		d, refused := g.document(c)
 		if refused != nil {
 			t.Fatal(refused.message)
 		}
-		g.setKey(c, d, http.Header{})
+		c.body = d
+		g.setKey(c, http.Header{})
 		return c
 	}
 	if form("xx", "whisper").key != form("yy", "whisper").key {
@@ -168,16 +171,22 @@ func FuzzParseJSON(f *testing.F) {
 		before := string(body)
 		c := &call{op: &operations[0], who: principal{secret: []byte("s")}}
 		c.up.Body = body
-		d, refused := c.parse()
+		d, refused := g.document(c)
 		if refused != nil {
 			if refused.status != 400 {
 				t.Fatalf("status %d", refused.status)
 			}
 			return
 		}
-		g.setKey(c, d, http.Header{})
+		c.body = d
+		g.setKey(c, http.Header{})
 		first := c.key
-		g.setKey(c, d, http.Header{})
+		g.documents = documents{}
+		if d, refused = g.document(c); refused != nil {
+			t.Fatal("understood once only")
+		}
+		c.body = d
+		g.setKey(c, http.Header{})
 		if first != c.key {
 			t.Fatal("the key is not stable")
 		}
@@ -191,8 +200,8 @@ func FuzzParseForm(f *testing.F) {
 	f.Add("multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x--\r\n"))
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
 		d, refused := parseForm(contentType, body)
-		if refused == nil && d.model == "" {
-			t.Fatal("accepted without a model")
+		if refused == nil && d.parts == nil {
+			t.Fatal("accepted without parts")
 		}
 	})
 }

@@ -1,12 +1,9 @@
 package gateway
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"oncegate/cache"
 	"oncegate/policy"
 )
 
@@ -21,7 +18,6 @@ type metrics struct {
 	following *prometheus.GaugeVec
 	overhead  prometheus.Histogram
 	upstream  prometheus.Histogram
-	storeAway prometheus.Counter
 }
 
 // replays is a provider that can tell how often its transport sent a request
@@ -47,8 +43,6 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
 		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
 			Help: "How long attempts upstream took, to the end of their answer.", Buckets: prometheus.ExponentialBuckets(.005, 2.5, 12)}),
-		storeAway: prometheus.NewCounter(prometheus.CounterOpts{Name: "oncegate_store_away_total",
-			Help: "Requests that ran unprotected because the store could not be asked."}),
 	}
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "oncegate_transport_replays_total",
@@ -60,7 +54,7 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 		}
 		return n
 	}))
-	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.running, m.following, m.overhead, m.upstream, m.storeAway)
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.running, m.following, m.overhead, m.upstream)
 	return m
 }
 
@@ -70,7 +64,7 @@ func (m *metrics) request(ev *event) {
 		return
 	}
 	m.requests.WithLabelValues(ev.op.name, ev.outcome).Inc()
-	if (ev.outcome == outcomeCoalesced || ev.outcome == outcomeReplayed) && ev.head != nil && ev.head.Status < 300 && !ev.abort {
+	if (ev.outcome == outcomeCoalesced || ev.outcome == outcomeReplayed) && ev.whole {
 		m.saved.WithLabelValues(ev.op.name, string(ev.share)).Inc()
 	}
 }
@@ -82,49 +76,3 @@ func (m *metrics) attempt(target, result string, b policy.Billing) {
 func (m *metrics) inflight(op *operation, d float64) { m.running.WithLabelValues(op.name).Add(d) }
 
 func (m *metrics) followers(op *operation, d float64) { m.following.WithLabelValues(op.name).Add(d) }
-
-// begun is an attempt under way.
-type begun struct {
-	target  string
-	start   time.Time
-	journal uint64
-}
-
-// beginAttempt has the attempt written down before its first byte leaves, so
-// that a crash leaves none uncounted.
-func (g *Gateway) beginAttempt(r *run, a policy.Attempt) begun {
-	b := begun{target: r.targets[a.Index].state.Name, start: time.Now()}
-	if a.N == 1 {
-		g.metrics.overhead.Observe(b.start.Sub(r.c.arrived).Seconds())
-	}
-	if g.opt.Journal != nil {
-		id, err := g.opt.Journal.Begin(cache.Hold{Key: r.c.key, Fence: r.entry.Fence}, b.target)
-		if err != nil {
-			g.records.Oops("journal", err)
-		}
-		b.journal = id
-	}
-	return b
-}
-
-// endAttempt books it.
-func (g *Gateway) endAttempt(b begun, f *policy.Failure) {
-	if g.opt.Journal != nil {
-		g.opt.Journal.End(b.journal)
-	}
-	g.metrics.upstream.Observe(time.Since(b.start).Seconds())
-	g.metrics.attempt(b.target, f.Result(), f.Billing())
-}
-
-// onPolicy counts retries.
-func (r *run) onPolicy(ev policy.Event) {
-	if !ev.Retry {
-		return
-	}
-	for _, t := range r.targets {
-		if t.state == ev.Target || t.states != nil {
-			r.g.metrics.retries.WithLabelValues(t.state.Name, ev.Cause).Inc()
-			return
-		}
-	}
-}

@@ -45,12 +45,11 @@ func (g *Gateway) oneModel(w http.ResponseWriter, r *http.Request, name string) 
 	if rt == nil {
 		rt = g.routes.any
 	}
-	ev := g.begin(r, &unknownPath)
 	switch {
 	case rt == nil:
-		g.refuse(w, ev, modelNotFound("the model "+strconv.Quote(clip([]byte(name), 100))+" is not configured here"))
+		g.refuse(w, &unknownPath, modelNotFound("the model "+strconv.Quote(clip([]byte(name), 100))+" is not configured here"))
 	case !who.may(name):
-		g.refuse(w, ev, notAllowed(name))
+		g.refuse(w, &unknownPath, notAllowed(name))
 	default:
 		writeJSON(w, g.model(name, rt))
 	}
@@ -58,13 +57,12 @@ func (g *Gateway) oneModel(w http.ResponseWriter, r *http.Request, name string) 
 
 // reader lets a GET or HEAD of a known principal through.
 func (g *Gateway) reader(w http.ResponseWriter, r *http.Request) (principal, bool) {
-	ev := g.begin(r, &unknownPath)
 	who, refused := g.principal(r)
 	if refused == nil && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		refused = methodNotAllowed(r.Method, "GET, HEAD")
 	}
 	if refused != nil {
-		g.refuse(w, ev, refused)
+		g.refuse(w, &unknownPath, refused)
 		return who, false
 	}
 	return who, true
@@ -75,6 +73,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 	if err != nil {
 		panic(err)
 	}
+	newEvent(&unknownPath).markID(w.Header())
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.Write(b)

@@ -21,6 +21,7 @@ type operation struct {
 	wire    providers.Wire // how its answer is read, metered and ended
 	surface surface
 	form    bool       // the body is multipart/form-data, else JSON
+	short   bool       // its answers are kept as long as embeddings are
 	noModel bool       // the model may be left out
 	single  cache.Mode // not 0: shares no more than this unless a request, key or model says so; parallel equal calls are how one asks for several
 }
@@ -29,7 +30,7 @@ var operations = []operation{
 	{name: "chat", path: "/chat/completions", wire: providers.Chat},
 	{name: "completions", path: "/completions", wire: providers.Completions},
 	{name: "responses", path: "/responses", wire: providers.Responses, noModel: true}, // a stored prompt may name it
-	{name: "embeddings", path: "/embeddings", wire: providers.Embeddings},
+	{name: "embeddings", path: "/embeddings", wire: providers.Embeddings, short: true},
 	{name: "moderations", path: "/moderations", wire: providers.Moderations, noModel: true},
 	{name: "images", path: "/images/generations", wire: providers.Images, noModel: true, single: cache.Retries},
 	{name: "speech", path: "/audio/speech", wire: providers.Speech, single: cache.Retries},

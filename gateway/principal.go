@@ -3,6 +3,7 @@ package gateway
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -35,7 +36,7 @@ func (g *Gateway) principal(r *http.Request) (principal, *refusal) {
 		return g.anonymous, nil
 	}
 	id := g.derive("credential", token)
-	return principal{name: "c-" + hexString(id[:4]), secret: id}, nil
+	return principal{name: "c-" + hex.EncodeToString(id[:4]), secret: id}, nil
 }
 
 // derive makes the secret of a principal from the store's own.

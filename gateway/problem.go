@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"oncegate/cache"
 	"oncegate/policy"
 )
 
@@ -17,7 +19,6 @@ import (
 // that failed upstream, cache those for which an answer was shared.
 const (
 	reasonFailureMemo  policy.Reason = "failure_memo"
-	reasonAmbiguous    policy.Reason = "ambiguous"
 	reasonStoreAway    policy.Reason = "store_away"
 	reasonDraining     policy.Reason = "draining"
 	reasonOverloaded   policy.Reason = "overloaded"
@@ -68,6 +69,10 @@ var (
 		message: "the same call is still running; try again to join it"}
 	stillRuns = &refusal{status: 504, code: "upstream_timeout", reason: policy.Deadline, retry: true,
 		message: "the time this client gave it is over and the call still runs; try again to join it"}
+	runsAlone = &refusal{status: 504, code: "upstream_timeout", reason: policy.Deadline,
+		message: "the time this client gave it is over; the call could not be shared, so another try would be another call"}
+	clientGone = &refusal{status: statusClientGone, code: "client_closed_request", reason: reasonClientGone,
+		message: "the client left"}
 	internal = &refusal{status: 500, code: "internal_error", reason: reasonInternal,
 		message: "a fault inside the gateway; its log has the cause under this request id"}
 )
@@ -142,7 +147,15 @@ func retryHeaders(h http.Header, status int, retry bool, known time.Duration) {
 	h.Set("Retry-After-Ms", strconv.FormatInt(seconds*1000, 10))
 }
 
-// errorTypes are OpenAI's and Anthropic's words for a status.
+// clip gives at most n bytes of what others said, as text.
+func clip(b []byte, n int) string {
+	if len(b) > n {
+		b = b[:n]
+	}
+	return strings.ToValidUTF8(string(b), "?")
+}
+
+// errorType is OpenAI's or Anthropic's word for a status.
 func errorType(s surface, status int) string {
 	if s == anthropic {
 		switch {
@@ -193,7 +206,6 @@ type anthropicError struct {
 		Code    string `json:"code,omitempty"`
 		Param   string `json:"param,omitempty"`
 	} `json:"error"`
-	RequestID string `json:"request_id,omitempty"`
 }
 
 // errorBody is an error of ours in the surface's shape.
@@ -227,30 +239,33 @@ func errorEvent(s surface, body []byte) []byte {
 	return append(append([]byte("data: "), v...), "\n\n"...)
 }
 
-// refuse answers a request that no upstream will see.
-func (g *Gateway) refuse(w http.ResponseWriter, ev *event, p *refusal) {
+// answer is the refusal as an answer in a record.
+func (p *refusal) answer(s surface) (*cache.Head, []byte) {
+	h := http.Header{"Content-Type": {"application/json"}}
+	retryHeaders(h, p.status, p.retry, 0)
+	head := &cache.Head{Status: p.status, Failed: true, Reason: string(p.reason), Header: h}
+	return head, errorBody(s, p.status, p.code, p.message, p.param)
+}
+
+// refuse answers a request that no upstream will see, or not in time.
+func refuse(w http.ResponseWriter, ev *event, p *refusal) {
 	h := w.Header()
 	ev.status, ev.reason, ev.outcome = p.status, string(p.reason), outcomeRefused
 	if p.reason == policy.Deadline {
 		ev.outcome = outcomeFailed
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set("Oncegate-Outcome", ev.outcome)
-	h.Set("Oncegate-Reason", ev.reason)
-	if ev.keyed() {
-		h.Set("Oncegate-Key", ev.keyName())
+	head, body := p.answer(ev.op.surface)
+	for name, values := range head.Header {
+		h[name] = values
 	}
-	g.requestID(h, ev)
+	ev.mark(h)
 	if p.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="oncegate"`)
 	}
 	if p.allow != "" {
 		h.Set("Allow", p.allow)
 	}
-	retryHeaders(h, p.status, p.retry, 0)
-	body := errorBody(ev.surface, p.status, p.code, p.message, p.param)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(p.status)
 	w.Write(body)
-	g.finish(ev)
 }

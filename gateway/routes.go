@@ -39,7 +39,7 @@ func (g *Gateway) handle(op *operation) echo.HandlerFunc {
 }
 
 func (g *Gateway) wrongMethod(w http.ResponseWriter, r *http.Request, op *operation) {
-	g.refuse(w, g.begin(r, &operation{name: unknownPath.name, surface: op.surface}), methodNotAllowed(r.Method, http.MethodPost))
+	g.refuse(w, &operation{name: unknownPath.name, surface: op.surface}, methodNotAllowed(r.Method, http.MethodPost))
 }
 
 // elsewhere is any path that is no operation: the passthrough, or nothing.
@@ -54,16 +54,15 @@ func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 		g.serve(w, r, &passthrough)
 		return
 	}
-	ev := g.begin(r, &unknownPath)
 	if _, refused := g.principal(r); refused != nil {
-		g.refuse(w, ev, refused)
+		g.refuse(w, &unknownPath, refused)
 		return
 	}
 	message := "there is nothing at this path; base_url ends in /v1"
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		message = "this gateway has no operation at this path; name a provider as passthrough in its configuration to have it forwarded"
 	}
-	g.refuse(w, ev, notFound(clip([]byte(r.URL.Path), 200)+": "+message))
+	g.refuse(w, &unknownPath, notFound(clip([]byte(r.URL.Path), 200)+": "+message))
 }
 
 // Admin is the admin listener's surface.
@@ -75,7 +74,7 @@ func (g *Gateway) Admin() http.Handler {
 		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
 	}
 	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, g.begin(c.Request(), &unknownPath), notFound("the admin listener has /metrics, /livez and /readyz"))
+		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /metrics, /livez and /readyz"))
 		return nil
 	})
 	return g.guard(e)

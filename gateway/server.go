@@ -13,7 +13,7 @@ import (
 func (g *Gateway) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := cleanPath(r); refused != nil {
-			g.refuse(w, g.begin(r, &unknownPath), refused)
+			g.refuse(w, &unknownPath, refused)
 			return
 		}
 		origin := r.Header.Get("Origin")
@@ -35,8 +35,7 @@ func (g *Gateway) front(next http.Handler) http.Handler {
 			}
 		}
 		if len(g.clients) == 0 && !allowed && g.foreign(r) {
-			ev := g.begin(r, &unknownPath)
-			g.refuse(w, ev, crossOrigin)
+			g.refuse(w, &unknownPath, crossOrigin)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -49,15 +48,9 @@ var unknownPath = operation{name: "-"}
 // cleanPath refuses dot segments and makes a trailing slash and a doubled /v1
 // reach the same place.
 func cleanPath(r *http.Request) *refusal {
-	escaped := r.URL.EscapedPath()
-	for seg := range strings.SplitSeq(strings.ReplaceAll(escaped, "\\", "/"), "/") {
-		if plain, err := url.PathUnescape(seg); err == nil {
-			seg = plain
-		}
-		for s := range strings.FieldsFuncSeq(seg, func(c rune) bool { return c == '/' || c == '\\' }) {
-			if s == "." || s == ".." {
-				return badBody("the path has a dot segment", "")
-			}
+	for segment := range strings.FieldsFuncSeq(r.URL.Path, func(c rune) bool { return c == '/' || c == '\\' }) {
+		if segment == "." || segment == ".." {
+			return badBody("the path has a dot segment", "")
 		}
 	}
 	if p := r.URL.Path; strings.HasPrefix(p, "/v1") {
@@ -67,9 +60,14 @@ func cleanPath(r *http.Request) *refusal {
 		if len(p) > 1 {
 			p = strings.TrimRight(p, "/")
 		}
-		if p != r.URL.Path {
-			r.URL.Path, r.URL.RawPath = p, ""
+		if p != r.URL.Path && r.URL.RawPath != "" { // with %2F and the like: the same, as it came
+			raw := r.URL.RawPath
+			for strings.HasPrefix(raw, "/v1/v1/") {
+				raw = raw[3:]
+			}
+			r.URL.RawPath = strings.TrimRight(raw, "/")
 		}
+		r.URL.Path = p
 	}
 	return nil
 }
@@ -126,8 +124,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 // probe answers the health checks. They call no upstream.
 func (g *Gateway) probe(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		ev := g.begin(r, &unknownPath)
-		g.refuse(w, ev, methodNotAllowed(r.Method, "GET, HEAD"))
+		g.refuse(w, &unknownPath, methodNotAllowed(r.Method, "GET, HEAD"))
 		return
 	}
 	status, text := http.StatusOK, "ok"

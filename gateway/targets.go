@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -20,10 +21,8 @@ type routes struct {
 
 // route is where one model leads.
 type route struct {
-	name    string
 	mode    *cache.Mode
 	targets []*target
-	weights int
 }
 
 // target is one model at one upstream.
@@ -56,7 +55,7 @@ func newRoutes(o Options) (*routes, error) {
 	r := &routes{byName: make(map[string]*route, len(o.Models))}
 	states := map[string]*policy.Target{}
 	for _, m := range o.Models {
-		rt := &route{name: m.Name, mode: m.Mode}
+		rt := &route{mode: m.Mode}
 		for _, mt := range m.Targets {
 			u := ups[mt.Upstream]
 			if u == nil {
@@ -65,7 +64,7 @@ func newRoutes(o Options) (*routes, error) {
 			t := &target{up: u, model: mt.Model, weight: mt.Weight, creds: creds[mt.Upstream]}
 			name := mt.Upstream + "/*"
 			if m.Name != "*" || mt.Model != "" {
-				name = mt.Upstream + "/" + orElse(mt.Model, m.Name)
+				name = mt.Upstream + "/" + cmp.Or(mt.Model, m.Name)
 			} else {
 				t.states = map[string]*policy.Target{}
 			}
@@ -74,7 +73,6 @@ func newRoutes(o Options) (*routes, error) {
 				states[name] = t.state
 			}
 			rt.targets = append(rt.targets, t)
-			rt.weights += max(0, mt.Weight)
 		}
 		if m.Name == "*" {
 			r.any = rt
@@ -90,17 +88,10 @@ func newRoutes(o Options) (*routes, error) {
 		}
 		once := u.Policy
 		once.Attempts, once.TotalAttempts = 1, 1
-		r.passthrough = &route{name: "-", targets: []*target{{
+		r.passthrough = &route{targets: []*target{{
 			up: u, state: &policy.Target{Name: o.Passthrough + "/-", Config: once, Credentials: creds[o.Passthrough]}}}}
 	}
 	return r, nil
-}
-
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
 }
 
 // find gives the route of a model for an operation.

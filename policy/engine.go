@@ -14,6 +14,7 @@ type Call struct {
 	Targets  []*Target   // at least one, in the order they are to be tried
 	Deadline time.Time   // the record's own; zero: ctx's alone
 	Readers  Readers     // who waits for the answer; nil: somebody does, to the end
+	Made     int         // attempts made for the same record before, by an earlier Do: they count
 	On       func(Event) // told of each retry and each hold; may be nil
 }
 
@@ -31,7 +32,7 @@ type Attempt struct {
 	Target     *Target
 	Index      int // of Target in Call.Targets
 	Credential int // index into the target's credentials
-	N          int // counted over the whole call, from 1
+	N          int // counted over the whole call, from Call.Made+1
 }
 
 // Result is how a call came out.
@@ -39,8 +40,7 @@ type Result struct {
 	Failure     *Failure      // nil: the last attempt succeeded. Else the most specific failure; nil with Reason set when no attempt was made (TargetHeld: then Status is set)
 	Reason      Reason        // why it failed
 	Status      int           // TargetHeld: 429 or 503, as the hold was told
-	Cause       string        // TargetHeld: what the hold was set for, a word as Event.Cause
-	Attempts    int           // how many were made
+	Attempts    int           // how many were made, Call.Made included
 	ShouldRetry bool          // what x-should-retry says
 	RetryAfter  time.Duration // what is known of when to come back; 0: nothing
 	Memo        time.Duration // how long this failure answers repeats of its key; 0: not at all
@@ -48,10 +48,9 @@ type Result struct {
 
 // Event is told while a call runs.
 type Event struct {
-	Target *Target       // the one that failed
-	Cause  string        // "429", "503", "timeout", "reset", "unreachable", "bad_answer", ...: a word of Failure.Result
-	Wait   time.Duration // the sleep before the attempt that starts now, or how long the hold is
-	Retry  bool          // an attempt follows, here or on another target; else a hold was set
+	Target *Target // the one that failed
+	Cause  string  // "429", "503", "timeout", "reset", "unreachable", "bad_answer", ...: a word of Failure.Result
+	Retry  bool    // an attempt follows, here or on another target; else a hold was set
 }
 
 // Do brings a call through: it asks try for attempts, one after the other,
@@ -66,7 +65,7 @@ type Event struct {
 // inside a 200, then an answer that broke off, then a request whose answer
 // never came, then an upstream that was not reached; of equals the last.
 func (e *Engine) Do(ctx context.Context, c Call, try func(context.Context, Attempt) *Failure) Result {
-	r := run{call: c, rand: e.Rand}
+	r := run{call: c, rand: e.Rand, total: c.Made}
 	if r.rand == nil {
 		r.rand = rand.Float64
 	}
@@ -95,7 +94,7 @@ type run struct {
 	// The attempt that is made, and those before it.
 	index       int    // of the target
 	pass        pass   // for it
-	here, total int    // attempts made: on this target, in all
+	here, total int    // attempts made: on this target, in all for the record
 	lost        int    // attempts whose answer was lost
 	targets     uint64 // bits of the targets that were tried; beyond the 64th one may be tried again
 	credentials uint64 // likewise of this target's credentials, since the last sleep
@@ -109,11 +108,17 @@ type run struct {
 
 func (r *run) target() *Target { return r.call.Targets[r.index] }
 
-// begin finds the first target that is free. If all are on hold it waits for
+// most is how many attempts may be made for the record in all.
+func (r *run) most() int { return r.call.Targets[0].Config.Or(Defaults()).TotalAttempts }
+
+// begin finds the first target that is free, where an attempt is left. If all are on hold it waits for
 // the one that is free first, where that is not too long.
 func (r *run) begin(ctx context.Context) (reason Reason, ok bool) {
 	if reason = r.over(ctx); reason != "" {
 		return reason, false
+	}
+	if r.total >= r.most() {
+		return AttemptsExhausted, false
 	}
 	if r.admit() {
 		return "", true
@@ -185,11 +190,10 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 	}
 
 	told := f.told()
-	most := r.call.Targets[0].Config.Or(Defaults()).TotalAttempts
-	for slept := time.Duration(0); ; now = time.Now() {
+	for ; ; now = time.Now() {
 		wait := t.wait(r.pass.credential, told, now)
 		s := next(cfg, f, v, outlook{
-			here: r.here, total: r.total, most: most,
+			here: r.here, total: r.total, most: r.most(),
 			rotate:   t.free(r.credentials, now),
 			fallback: r.fallback(now),
 			wait:     wait,
@@ -219,13 +223,12 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 			if r.left(ctx, time.Now()) < lastSecond { // the most patient reader left
 				return Deadline, false
 			}
-			slept += s.wait
 			told, known = 0, 0
 			r.credentials = 0
 			moved = r.another(0)
 		}
 		if moved {
-			r.tell(Event{Target: t, Cause: f.Result(), Wait: slept, Retry: true})
+			r.tell(Event{Target: t, Cause: f.Result(), Retry: true})
 			return "", true
 		}
 		// Another call was faster, or brought news of a hold: decide anew.
@@ -263,20 +266,20 @@ func (r *run) hold(f *Failure, v Verdict, now time.Time) time.Duration {
 	case f.Committed || f.Cancelled:
 		return 0
 	case f.Quota:
-		t.Credentials[i].hold.put(now.Add(credentialHold), now.Add(max(told, credentialHold)), 429, f.Result())
-		r.tell(Event{Target: t, Cause: f.Result(), Wait: credentialHold})
+		t.Credentials[i].hold.put(now.Add(credentialHold), now.Add(max(told, credentialHold)), 429)
+		r.tell(Event{Target: t, Cause: f.Result()})
 		return max(told, credentialHold)
 	case f.Credential:
-		t.Credentials[i].hold.put(now.Add(credentialHold), now.Add(credentialHold), 503, f.Result())
-		r.tell(Event{Target: t, Cause: f.Result(), Wait: credentialHold})
+		t.Credentials[i].hold.put(now.Add(credentialHold), now.Add(credentialHold), 503)
+		r.tell(Event{Target: t, Cause: f.Result()})
 	case told > 0 && (v.Same || v.Fallback):
 		status := 503
 		if f.throttled() && f.Status != 529 {
 			status = 429
 		}
 		d := min(told, holdMost)
-		t.hold(i).put(now.Add(d), now.Add(told), status, f.Result())
-		r.tell(Event{Target: t, Cause: f.Result(), Wait: d})
+		t.hold(i).put(now.Add(d), now.Add(told), status)
+		r.tell(Event{Target: t, Cause: f.Result()})
 	}
 	return told
 }

@@ -241,7 +241,7 @@ func TestHeldTargetAlone(t *testing.T) {
 						}
 						return
 					}
-					if len(went) != 0 || res.Failure != nil || res.Reason != TargetHeld || res.Status != c.status || res.ShouldRetry != c.should || res.Memo != 0 || res.Cause == "" {
+					if len(went) != 0 || res.Failure != nil || res.Reason != TargetHeld || res.Status != c.status || res.ShouldRetry != c.should || res.Memo != 0 {
 						t.Errorf("%+v", res)
 					}
 					// Near ones are spread over 1 to 7 s, never shorter than known.
@@ -344,7 +344,7 @@ func TestHoldDuringOwnWait(t *testing.T) {
 				start := time.Now()
 				go func() {
 					time.Sleep(time.Second)
-					a.hold(0).put(start.Add(c.told), start.Add(c.told), 503, "503")
+					a.hold(0).put(start.Add(c.told), start.Add(c.told), 503)
 				}()
 				res, _ := do(t, new(Engine), Call{Kind: Completion, Targets: []*Target{a}}, u)
 				if res.Attempts != c.attempts || res.Reason != c.reason {
@@ -405,7 +405,7 @@ func TestDeadlines(t *testing.T) {
 			defer cancel()
 			u := scripted(map[string][]answer{"a": {says(500), {phase: Sent, takes: time.Hour}}})
 			res := new(Engine).Do(ctx, Call{Kind: Completion, Targets: []*Target{target("a", 1)}}, u.try)
-			if res.Reason != Deadline || res.Attempts != 2 || res.Failure.Status != 500 || res.ShouldRetry {
+			if res.Reason != Deadline || res.Attempts != 2 || res.Failure.Status != 500 || res.ShouldRetry || res.Memo != 0 {
 				t.Errorf("%+v", res)
 			}
 		})
@@ -463,7 +463,7 @@ func TestDeadlines(t *testing.T) {
 				w.patience(5 * time.Second)
 			}()
 			res, _ := do(t, new(Engine), Call{Kind: Completion, Targets: []*Target{target("a", 1)}, Readers: w}, u)
-			if res.Reason != Deadline || res.Attempts != 1 || res.Failure.Status != 503 {
+			if res.Reason != Deadline || res.Attempts != 1 || res.Failure.Status != 503 || res.Memo != 0 {
 				t.Errorf("%+v", res)
 			}
 		})
@@ -479,6 +479,78 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
+// Attempts that an earlier Do made for the record count: into what is told,
+// and into the five that there are in all.
+func TestAttemptsMadeBefore(t *testing.T) {
+	for _, c := range []struct {
+		made   int
+		script []answer
+		now    int // attempts of this call
+		status int
+		reason Reason
+	}{
+		{made: 1, script: []answer{says(500), fine}, now: 2},
+		{made: 2, script: []answer{says(500)}, now: 3, status: 500, reason: AttemptsExhausted},
+		{made: 4, script: []answer{says(500), fine}, now: 1, status: 500, reason: AttemptsExhausted},
+		{made: 4, script: []answer{fine}, now: 1},
+		{made: 5, script: []answer{fine}, reason: AttemptsExhausted},
+		{made: 6, script: []answer{fine}, reason: AttemptsExhausted},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			u := scripted(map[string][]answer{"a": c.script})
+			res := new(Engine).Do(t.Context(), Call{Kind: Completion, Targets: []*Target{target("a", 1)}, Made: c.made}, u.try)
+			status := 0
+			if res.Failure != nil {
+				status = res.Failure.Status
+			}
+			if len(u.attempts) != c.now || res.Attempts != c.made+c.now || res.Reason != c.reason || status != c.status || res.ShouldRetry {
+				t.Errorf("%d made before: %+v after %d attempts, want %d", c.made, res, len(u.attempts), c.now)
+			}
+			for i, a := range u.attempts {
+				if a.N != c.made+i+1 {
+					t.Errorf("%d made before: attempt %d is told as %d", c.made, i+1, a.N)
+				}
+			}
+		})
+	}
+}
+
+// A call that meets a hold is not one that nothing was tried for, if an
+// earlier Do tried.
+func TestHeldAfterAttemptsMadeBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := target("a", 1)
+		a.hold(0).put(time.Now().Add(30*time.Second), time.Now().Add(30*time.Second), 503)
+		for made, should := range []bool{true, false} {
+			res := new(Engine).Do(t.Context(), Call{Targets: []*Target{a}, Made: made}, nil)
+			if res.Reason != TargetHeld || res.Attempts != made || res.ShouldRetry != should {
+				t.Errorf("%d made before: %+v", made, res)
+			}
+		}
+	})
+}
+
+// The memo is for what any client would have met. One that could not wait
+// makes none for the others.
+func TestImpatienceMakesNoMemo(t *testing.T) {
+	eachDice(t, func(t *testing.T, e *Engine) {
+		synctest.Test(t, func(t *testing.T) {
+			call := Call{Kind: Completion, Targets: []*Target{target("a", 1)}, Readers: patient(1500 * time.Millisecond)}
+			u := scripted(map[string][]answer{"a": {says(503, "Retry-After", "3"), fine}})
+			if res := e.Do(t.Context(), call, u.try); res.Reason != RetryAfterExceedsDeadline || res.Memo != 0 {
+				t.Errorf("%+v", res)
+			}
+			slow := says(503)
+			slow.takes = time.Second
+			call.Targets, call.Readers = []*Target{target("a", 1)}, patient(1500*time.Millisecond)
+			u = scripted(map[string][]answer{"a": {slow}})
+			if res := e.Do(t.Context(), call, u.try); res.Reason != Deadline || res.Failure.Status != 503 || res.Memo != 0 {
+				t.Errorf("%+v", res)
+			}
+		})
+	})
+}
+
 // Each retry and each hold is told of once, with its cause.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -487,11 +559,11 @@ func TestEvents(t *testing.T) {
 		var events []Event
 		res, _ := do(t, &Engine{Rand: dice["middle"]}, Call{Kind: Completion, Targets: []*Target{a, b}, On: func(e Event) { events = append(events, e) }}, u)
 		want := []Event{
-			{Target: a, Cause: "429", Wait: 30 * time.Second},
+			{Target: a, Cause: "429"},
 			{Target: a, Cause: "429", Retry: true},
-			{Target: a, Cause: "401", Wait: 5 * time.Minute},
+			{Target: a, Cause: "401"},
 			{Target: a, Cause: "401", Retry: true},
-			{Target: b, Cause: "unreachable", Wait: 250 * time.Millisecond, Retry: true},
+			{Target: b, Cause: "unreachable", Retry: true},
 		}
 		if res.Failure != nil || !slices.Equal(events, want) {
 			t.Errorf("%+v\n%+v", res, events)

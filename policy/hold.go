@@ -25,28 +25,26 @@ type hold struct {
 	until   time.Time // nobody goes before
 	told    time.Time // what the upstream named: until, or later where the hold is capped
 	status  int       // what a call that is not made is answered with: 429 or 503
-	cause   string
 	probing bool      // a probe is under way
 	lead    time.Time // it goes alone until then
 }
 
-// held says that, how long and why somewhere is on hold. Without wait it is
+// held says that and how long somewhere is on hold. Without wait it is
 // free.
 type held struct {
 	wait   time.Duration // until it may be tried
 	told   time.Duration // what is known of when to come back, wait or longer
 	status int
-	cause  string
 }
 
 // put sets or prolongs the hold.
-func (h *hold) put(until, told time.Time, status int, cause string) {
+func (h *hold) put(until, told time.Time, status int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gen++
 	h.probing = false
 	if until.After(h.until) {
-		h.until, h.status, h.cause = until, status, cause
+		h.until, h.status = until, status
 	}
 	if told.After(h.told) {
 		h.told = told
@@ -73,7 +71,7 @@ func (h *hold) at(now time.Time) held {
 		return held{}
 	}
 	wait := end.Sub(now)
-	return held{wait: wait, told: max(wait, h.told.Sub(now)), status: h.status, cause: h.cause}
+	return held{wait: wait, told: max(wait, h.told.Sub(now)), status: h.status}
 }
 
 // enter lets a call go, if one may. A probe is not zero for the call that

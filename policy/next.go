@@ -72,7 +72,7 @@ func sleep(cfg Config, f *Failure, v Verdict, o outlook, rnd func() float64) ste
 	switch {
 	case o.wait > cfg.RetryAfterCap:
 		return step{reason: RetryAfterExceedsCap}
-	case o.wait > room:
+	case o.wait > 0 && o.wait > room:
 		return step{reason: RetryAfterExceedsDeadline}
 	case o.wait > 0:
 		// Never early; of the spread, what fits.

@@ -37,17 +37,22 @@ func (r *run) refusal() Result {
 	if soon {
 		after = max(after, time.Second+uniform(6*time.Second, r.rand()))
 	}
-	return Result{Reason: TargetHeld, Status: r.held.status, Cause: r.held.cause, ShouldRetry: soon, RetryAfter: after}
+	return Result{
+		Reason: TargetHeld, Status: r.held.status, Attempts: r.total,
+		ShouldRetry: soon && r.total == 0, // one owner of retries: not after ours
+		RetryAfter:  after,
+	}
 }
 
 // memo says how long a failure answers repeats of its key. It is for clients
 // that know no x-should-retry and come back although attempts were used up;
-// an upstream's own refusal, and a call that ended without a failure of the
-// upstream, may be asked anew.
+// an upstream's own refusal may be asked anew, and so may what ended early
+// since this call's clients, or its record, could not wait: others may.
 func memo(f *Failure, reason Reason, after time.Duration) time.Duration {
 	status := f.status()
 	switch {
-	case f.Cancelled, f.Committed, reason == ClientGone:
+	case f.Cancelled, f.Committed,
+		reason == ClientGone, reason == Deadline, reason == RetryAfterExceedsDeadline:
 		return 0
 	case f.lost(), f.Phase == NotSent, status >= 500, status == 429, f.Throttle:
 		if after > 0 {

@@ -70,10 +70,9 @@ func newEvents(a *attempt) *events {
 	return &events{attempt: a, judge: newJudge(a.wire), first: true}
 }
 
-func (e *events) Streams() bool { return true }
-func (e *events) Events() bool  { return true }
-func (e *events) End() End      { return e.judge.end() }
-func (e *events) Close()        { e.finish(e.over) }
+func (e *events) Events() bool { return true }
+func (e *events) End() End     { return e.judge.end() }
+func (e *events) Close()       { e.finish(e.over) }
 
 func (e *events) Next() (Piece, *Error) {
 	for {

@@ -74,7 +74,7 @@ func readCuts(t testing.TB, w Wire, parts ...[]byte) ([]byte, End, *Error) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	at := &attempt{
-		relay: &Relay{name: "up", timeouts: withDefaults(policy.Timeouts{})}, wire: w, parent: ctx, ctx: ctx,
+		relay: &Relay{name: "up", timeouts: policy.Defaults().Timeouts}, wire: w, parent: ctx, ctx: ctx,
 		release:  func() bool { return true },
 		response: &http.Response{StatusCode: 200, Body: &cuts{parts: copied}},
 	}

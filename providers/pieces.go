@@ -19,10 +19,9 @@ const (
 	largePiece = 32 << 10
 )
 
-func (p *pieces) Streams() bool { return true }
-func (p *pieces) Events() bool  { return false }
-func (p *pieces) End() End      { return p.end }
-func (p *pieces) Close()        { p.finish(p.over) }
+func (p *pieces) Events() bool { return false }
+func (p *pieces) End() End     { return p.end }
+func (p *pieces) Close()       { p.finish(p.over) }
 
 func (p *pieces) Next() (Piece, *Error) {
 	if p.over {

@@ -63,17 +63,13 @@ type Answer interface {
 	// Header is the upstream's, without hop-by-hop headers, Set-Cookie,
 	// Content-Length and Content-Encoding. It must not be changed.
 	Header() http.Header
-	// Streams says that pieces come as the upstream sends them, so that the
-	// status may go out before the end is known. Otherwise the answer comes
-	// judged and whole, in one piece (or, beyond the size that is judged, as
-	// a live stream of pieces after a first one).
-	Streams() bool
 	// Events says that the answer is text/event-stream: a comment line may
 	// stand between two pieces, and an error may be told as an event.
 	Events() bool
 	// Next gives the next piece. The last one has Last set and may be empty;
 	// after it Next gives empty last pieces. The piece's bytes belong to the
-	// caller.
+	// caller. What is no stream comes judged and whole, in one piece (or,
+	// beyond the size that is judged, as it comes after a first one).
 	Next() (Piece, *Error)
 	// End says how the answer ended; valid once Next returned a piece with
 	// Last set, and after an error as far as it came.

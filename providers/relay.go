@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"oncegate/policy"
 )
@@ -98,7 +97,7 @@ func New(o Options) (*Relay, error) {
 		base:      b,
 		secrets:   newSecrets(append(b.secrets(), o.APIKeys...)),
 		askUsage:  o.StreamUsage != LeaveUsage,
-		timeouts:  withDefaults(o.Timeouts),
+		timeouts:  policy.Config{Timeouts: o.Timeouts}.Or(policy.Defaults()).Timeouts,
 		maxJudged: o.MaxJudged,
 	}
 	for _, key := range o.APIKeys {
@@ -131,19 +130,6 @@ func (r *Relay) TransportReplays() int64 { return r.replays.Load() }
 
 // Close closes the connections that nobody uses. Attempts under way go on.
 func (r *Relay) Close() { r.transport.CloseIdleConnections() }
-
-func withDefaults(t policy.Timeouts) policy.Timeouts {
-	if t.Connect <= 0 {
-		t.Connect = 5 * time.Second
-	}
-	if t.FirstByte <= 0 {
-		t.FirstByte = 120 * time.Second
-	}
-	if t.Idle <= 0 {
-		t.Idle = 5 * time.Minute
-	}
-	return t
-}
 
 // fitsHeader reports whether a key can be sent as it is: no control character,
 // no space at its ends.

@@ -94,7 +94,12 @@ func askUsage(body []byte) (edit, bool) {
 		return edit{}, false
 	}
 	const option = `"include_usage":true`
-	options := gjson.GetBytes(body, "stream_options")
+	var options gjson.Result
+	// Mostly it is not there, which shows faster than JSON is read: its name
+	// may be written with escapes only if there are some of ASCII characters.
+	if bytes.Contains(body, []byte("stream_options")) || bytes.Contains(body, []byte(`\u00`)) {
+		options = gjson.GetBytes(body, "stream_options")
+	}
 	if !options.Exists() {
 		end := bytes.LastIndexByte(body, '}')
 		if end < 0 {

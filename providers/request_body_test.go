@@ -61,6 +61,8 @@ func TestAskUsage(t *testing.T) {
 		{`{"stream_options":{"x":1,"include_usage":false},"stream":true}`, `{"stream_options":{"x":1,"include_usage":true},"stream":true}`},
 		{`{"stream_options":{"include_usage":null},"stream":true}`, `{"stream_options":{"include_usage":true},"stream":true}`},
 		{`{"stream":true,"stream_options":{"include_usage":true}}`, `{"stream":true,"stream_options":{"include_usage":true}}`},
+		{`{"str\u0065am_options":{"include_usage":true},"stream":true}`, `{"str\u0065am_options":{"include_usage":true},"stream":true}`},
+		{`{"stream":true,"x":"caf\u00e9"}`, `{"stream":true,"x":"caf\u00e9","stream_options":{"include_usage":true}}`},
 		{`{"stream":true,"stream_options":"x"}`, `{"stream":true,"stream_options":"x"}`},
 		{`{"stream":true,"metadata":{"stream_options":{"include_usage":true}}}`, `{"stream":true,"metadata":{"stream_options":{"include_usage":true}},"stream_options":{"include_usage":true}}`},
 	} {

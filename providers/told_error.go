@@ -35,14 +35,7 @@ func errorIn(doc gjson.Result) bool {
 // readError reads an error that came inside a 200. The number it names is
 // the status; else its code, its type or its status by name; else 502.
 func readError(data []byte) told {
-	doc := peek(data)
-	object := doc
-	for _, path := range [...]string{"error", "response.error"} {
-		if e := doc.Get(path); says(e) {
-			object = e
-			break
-		}
-	}
+	object := errorObject(data)
 	t := told{context: tooLong(object)}
 	for _, name := range [...]string{"status", "code", "status_code", "http_status", "type"} {
 		if t.status = statusOf(object.Get(name)); t.status != 0 {
@@ -132,11 +125,19 @@ func tooLong(object gjson.Result) bool {
 		(strings.HasPrefix(message, "prompt is too long") || strings.HasPrefix(message, "input length and `max_tokens` exceed context limit"))
 }
 
-// errorObject is the error object of a plain error answer's body.
+// errorObject finds what tells of the error in a JSON document, whatever it
+// came with: under error, under response.error (an event of the Responses
+// API), in the first element of Google's array, or the document itself, as
+// where error is only a text.
 func errorObject(body []byte) gjson.Result {
 	doc := peek(body)
-	if e := doc.Get("error"); e.IsObject() {
-		return e
+	if doc.IsArray() {
+		doc = doc.Get("0")
+	}
+	for _, path := range [...]string{"error", "response.error"} {
+		if e := doc.Get(path); e.IsObject() && says(e) {
+			return e
+		}
 	}
 	return doc
 }

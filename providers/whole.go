@@ -17,9 +17,8 @@ type whole struct {
 	end   End
 }
 
-func (w *whole) Streams() bool { return false }
-func (w *whole) Events() bool  { return false }
-func (w *whole) Close()        { w.finish(w.over || w.rest != nil && w.rest.over) }
+func (w *whole) Events() bool { return false }
+func (w *whole) Close()       { w.finish(w.over || w.rest != nil && w.rest.over) }
 
 func (w *whole) End() End {
 	if w.rest != nil {

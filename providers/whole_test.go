@@ -123,6 +123,7 @@ func TestErrorsInside(t *testing.T) {
 		`{"error":{"code":"invalid_api_key"}}`:                                        {Status: 401, Credential: true},
 		`{"error":{"code":529}}`:                                                      {Status: 529, Throttle: true},
 		`{"error":{"code":1302,"message":"x"}}`:                                       {Status: 502},
+		`{"error":"busy","code":503}`:                                                 {Status: 503},
 		`{"error":{"code":200}}`:                                                      {Status: 502},
 		`{"error":{"status":"RESOURCE_EXHAUSTED","code":429}}`:                        {Status: 429, Throttle: true},
 	} {

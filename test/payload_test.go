@@ -316,6 +316,7 @@ func TestB033HTMLErrorPage(t *testing.T) {
 	if len(message) > 1200 || !strings.Contains(message, "502") {
 		t.Errorf("%d bytes of message: %s", len(message), message)
 	}
+	g.Stop()
 	for what, text := range map[string]string{"answer": a.Body, "log": g.Log()} {
 		if strings.Contains(text, "END-OF-PAGE") || strings.Count(text, "<p>sorry</p>") > 90 {
 			t.Errorf("the page is in the %s", what)

@@ -46,6 +46,7 @@ func TestB095SecretsOfARefusal(t *testing.T) {
 			}
 		}
 	}
+	g.Stop()
 	wantNone(t, "the log", g.Log(), wrong)
 	wantUnseen(t, u, 0)
 }
@@ -128,6 +129,7 @@ func TestB095SecretsInABaseURL(t *testing.T) {
 		g := harness.Start(t, u.URL(), harness.Config{"providers": []any{harness.Provider("up", u.URL()+"/v1?key="+secret)}})
 		a := g.Chat(cc())
 		wantNone(t, "the answer", dump(a), secret)
+		g.Stop()
 		wantNone(t, "the log", g.Log(), secret)
 		if got := u.Call(1).Target; got != "/v1/chat/completions?key="+secret {
 			t.Errorf("target %q", got)
@@ -146,6 +148,7 @@ func TestB095SecretsInABaseURL(t *testing.T) {
 			t.Errorf("%d", a.Status)
 		}
 		wantNone(t, "the answer", dump(a), secret, harness.PK)
+		g.Stop()
 		wantNone(t, "the log", g.Log(), secret)
 	})
 }
@@ -159,8 +162,7 @@ func TestB095SecretsAtRest(t *testing.T) {
 	const key = "client-key-9Tg4Wq7Zb2"
 	g.Chat(cc(), harness.Bearer(harness.K1), "Idempotency-Key: "+key)
 	g.Chat(cc(), harness.Bearer(harness.K1), "Idempotency-Key: "+key)
-	g.Term()
-	g.Exit(10e9)
+	g.Stop()
 	for name, text := range g.Files(t) {
 		wantNone(t, name, text, harness.K1, harness.PK, key)
 	}

@@ -93,6 +93,7 @@ func TestB002LongLines(t *testing.T) {
 					t.Errorf("%s: %d bytes of %d, outcome %q", outcome, len(a.Body), len(want), a.Outcome())
 				}
 			}
+			g.Stop()
 			if log := g.Log(); strings.Contains(log, "too long") || len(log) > 64<<10 {
 				t.Errorf("the log has %d bytes, or speaks of a line that is too long", len(log))
 			}
@@ -225,12 +226,13 @@ func TestB006EmptyDataHeartbeats(t *testing.T) {
 	if words(got) != "ok" || got[len(got)-1] != up.Done || !s.Clean() {
 		t.Errorf("got %q", s.Raw())
 	}
-	if strings.Contains(g.Log(), `"error"`) {
-		t.Errorf("a heartbeat made an error in the log")
-	}
 	wantCalls(t, u, 1)
 	if n := g.Metrics().Sum("oncegate_upstream_attempts_total", `billing="billed"`); n != 1 {
 		t.Errorf("%v attempts billed", n)
+	}
+	g.Stop()
+	if strings.Contains(g.Log(), `"error"`) {
+		t.Errorf("a heartbeat made an error in the log")
 	}
 }
 

@@ -123,7 +123,8 @@ func (g *Gateway) ConfigFile() string { return filepath.Join(g.dir, "config.yaml
 
 func (g *Gateway) logFile() string { return filepath.Join(g.dir, "log") }
 
-// Log is all that the process has printed so far.
+// Log is all that the process has printed so far. It may write its log with a
+// delay: all of it is there after Stop.
 func (g *Gateway) Log() string {
 	out, _ := os.ReadFile(g.logFile())
 	return string(out)
@@ -201,6 +202,16 @@ func (g *Gateway) Exit(within time.Duration) int {
 	}
 }
 
+// Stop stops the process cleanly.
+func (g *Gateway) Stop() {
+	g.t.Helper()
+	g.Term()
+	if code := g.Exit(20 * time.Second); code != 0 {
+		g.t.Errorf("exit status %d", code)
+	}
+	g.client.CloseIdleConnections()
+}
+
 // Ended is closed once the process has ended.
 func (g *Gateway) Ended() <-chan struct{} { return g.ended }
 
@@ -219,8 +230,15 @@ func (g *Gateway) Pid() int { return g.cmd.Process.Pid }
 var badLog = regexp.MustCompile(`DATA RACE|(?i)\bpanic`)
 
 func (g *Gateway) finish() {
-	_ = g.cmd.Process.Kill()
-	<-g.ended
+	// A clean stop writes what is left of the log; so does a second's wait
+	// where calls that hang hold the stop up.
+	_ = g.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-g.ended:
+	case <-time.After(1200 * time.Millisecond):
+		_ = g.cmd.Process.Kill()
+		<-g.ended
+	}
 	g.client.CloseIdleConnections()
 	log := g.Log()
 	if at := badLog.FindStringIndex(log); at != nil {

@@ -1,0 +1,37 @@
+package gateway
+
+import (
+	"context"
+
+	"oncegate/cache"
+)
+
+// claim finds out what a call is: a leader, a follower, a replay; or refuses
+// it. A call that may share nothing leads a record that nobody else can join.
+func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, *refusal) {
+	if c.mode == cache.Off && !c.explicit() {
+		return g.private(c), nil
+	}
+	entry, err := g.records.Open(ctx, cache.Claim{
+		Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry,
+	}, c.until)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, clientGone
+	case err != nil: // unprotected is better than unanswered, for a completion
+		ev.bypassed = true
+		return g.private(c), nil
+	case entry.Role == cache.Twin: // in flight, and this request may not share it
+		return g.private(c), nil
+	}
+	ev.key = c.key
+	if entry.Role == cache.Mismatch {
+		return nil, keyReused
+	}
+	ev.share = entry.Share
+	return entry, nil
+}
+
+func (g *Gateway) private(c *call) *cache.Entry {
+	return cache.Private(g.opt.MaxAnswer, c.until)
+}

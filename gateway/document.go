@@ -1,0 +1,115 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"sync"
+)
+
+// document is what the gateway itself reads in a body.
+type document struct {
+	model        string
+	safetyID     string // safety_identifier
+	bodyUser     string // user
+	metaUser     string // metadata.user_id
+	stream       bool
+	includeUsage bool
+	digest       [32]byte // of the body in its canonical form
+
+	members []member // JSON, while it is read: the top level
+	parts   []part   // multipart, while it is read
+}
+
+// user is on whose behalf the body says that it is.
+func (d *document) user() string { return cmp.Or(d.safetyID, d.bodyUser, d.metaUser) }
+
+// document understands a call's body. A body that was seen before, byte for
+// byte, is not read again: making a large one canonical costs several times
+// as much as hashing it, and an SDK's retry is byte-identical.
+func (g *Gateway) document(c *call) (*document, *refusal) {
+	id := bodyID{sum: sha256.Sum256(c.up.Body), explicit: c.explicit()}
+	if c.op.form {
+		id.contentType = c.up.ContentType
+	}
+	d := g.documents.get(id)
+	if d == nil {
+		var refused *refusal
+		if d, refused = c.parse(); refused != nil {
+			return nil, refused
+		}
+		d.digest = d.canonical(c.explicit(), g.opt.Dedupe.Ignore)
+		d.members, d.parts = nil, nil
+		g.documents.put(id, d)
+	}
+	if d.model == "" && !c.op.noModel {
+		return nil, badBody("you must provide a model parameter", "model")
+	}
+	return d, nil
+}
+
+func (c *call) parse() (*document, *refusal) {
+	if c.op.form {
+		return parseForm(c.up.ContentType, c.up.Body)
+	}
+	if len(bytes.TrimSpace(c.up.Body)) == 0 {
+		return nil, badBody("the body is empty; a JSON object was expected", "")
+	}
+	return parseJSON(c.up.Body)
+}
+
+// canonical digests the body in its canonical form. With an explicit key the
+// order of members makes no difference anywhere.
+func (d *document) canonical(explicit bool, ignore []string) [32]byte {
+	k := digest{h: sha256.New()}
+	if d.parts != nil {
+		k.text("multipart")
+		for _, p := range d.parts {
+			k.text(p.name)
+			k.text(p.file)
+			k.text(p.contentType)
+			k.bytes(p.sum[:])
+		}
+	} else {
+		k.text("json")
+		k.members(d.members, explicit, ignore)
+	}
+	var sum [32]byte
+	k.sum(sum[:])
+	return sum
+}
+
+// bodyID names a body by its bytes, and by what else decides how it is read.
+type bodyID struct {
+	sum         [32]byte
+	contentType string // multipart: with its boundary
+	explicit    bool
+}
+
+// maxDocuments bounds how many bodies are remembered: two generations of half
+// as many, of which the older one is dropped when the younger is full.
+const maxDocuments = 8192
+
+// documents remembers what the last bodies said. The zero value works.
+type documents struct {
+	mu         sync.Mutex
+	young, old map[bodyID]*document
+}
+
+func (ds *documents) get(id bodyID) *document {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if d := ds.young[id]; d != nil {
+		return d
+	}
+	return ds.old[id]
+}
+
+func (ds *documents) put(id bodyID, d *document) {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	if ds.young == nil || len(ds.young) >= maxDocuments/2 {
+		ds.young, ds.old = make(map[bodyID]*document), ds.young
+	}
+	ds.young[id] = d
+}
