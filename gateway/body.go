@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -52,9 +51,11 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, func
 	default:
 		return nil, nil, unsupportedEncoding(encoding)
 	}
-	patient := &patientReader{from: r.Body, control: http.NewResponseController(w)}
-	defer patient.done()
-	in := &reserved{buffers: g.buffers, from: http.MaxBytesReader(w, patient, g.opt.MaxBody)}
+	if k, ok := r.Context().Value(connKey{}).(*conn); ok {
+		k.owesBody(true)
+		defer k.owesBody(false)
+	}
+	in := &reserved{buffers: g.buffers, from: http.MaxBytesReader(w, r.Body, g.opt.MaxBody)}
 	body, err := g.decode(in, encoding, r.ContentLength)
 	if err == nil {
 		return body, in.release, nil
@@ -115,31 +116,6 @@ func (g *Gateway) decode(in *reserved, encoding string, length int64) ([]byte, e
 // comes: a larger one takes room as it comes, so that one that is announced
 // and never sent holds none.
 const smallBody = 64 << 10
-
-// bodyTimeout is how long a client may send nothing of a body that it owes.
-const bodyTimeout = 60 * time.Second
-
-// patientReader reads a body from a client that may be slow, but not silent.
-type patientReader struct {
-	from    io.ReadCloser
-	control *http.ResponseController
-	set     bool
-}
-
-func (p *patientReader) Read(b []byte) (int, error) {
-	p.set = true
-	p.control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	return p.from.Read(b)
-}
-
-func (p *patientReader) Close() error { return p.from.Close() }
-
-// done lets the server wait for the next request as long as it likes.
-func (p *patientReader) done() {
-	if p.set {
-		p.control.SetReadDeadline(time.Time{})
-	}
-}
 
 // reserved counts what is read from a body against the buffers.
 type reserved struct {

@@ -187,11 +187,10 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 			for _, rest := range frames {
 				n += len(rest.Data)
 			}
-			h := d.w.Header()
-			h["Content-Length"] = []string{strconv.Itoa(n)}
-			if d.entry.Log().Unrecorded() {
-				h["Oncegate-Recorded"] = []string{"false"}
-			}
+			d.w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
+		}
+		if ended && d.entry.Log().Unrecorded() {
+			d.w.Header()["Oncegate-Recorded"] = []string{"false"}
 		}
 		d.w.WriteHeader(f.Head.Status)
 	case cache.BodyFrame:

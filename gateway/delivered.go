@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
 	stallTimeout = 60 * time.Second // a client that takes nothing for so long is cut
+	bodyTimeout  = 60 * time.Second // a client that owes a body and sends nothing of it for so long is cut
 	lossWindow   = time.Second      // for so long after the last byte a sign of loss counts
 	writePiece   = 256 << 10
 )
@@ -23,6 +25,9 @@ type conn struct {
 	net.Conn
 
 	cut time.Time // the write deadline; only the writer uses it
+
+	body    atomic.Bool // a body is owed
+	limited atomic.Bool // and a read deadline was set for it
 
 	mu      sync.Mutex
 	lost    owing     // told on a sign that the last answer did not arrive; nil: none is watched
@@ -81,6 +86,10 @@ func (c *conn) Write(p []byte) (n int, err error) {
 // Read is where the server waits for the next request, and hears of the
 // client's end.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.body.Load() {
+		c.limited.Store(true)
+		c.Conn.SetReadDeadline(time.Now().Add(bodyTimeout))
+	}
 	n, err := c.Conn.Read(p)
 	switch {
 	case n > 0:
@@ -92,6 +101,15 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.judge(true)
 	}
 	return n, err
+}
+
+// owesBody says that the client owes a body now: it may be slow, but not
+// silent. What the server had read along with the headers costs no deadline.
+func (c *conn) owesBody(owes bool) {
+	c.body.Store(owes)
+	if !owes && c.limited.Swap(false) {
+		c.Conn.SetReadDeadline(time.Time{})
+	}
 }
 
 // judge settles what became of the last answer.

@@ -10,19 +10,21 @@ import (
 // metrics are the gateway's counts. Label sets are bounded: no user, no key,
 // and of models that are not configured only one name.
 type metrics struct {
-	requests  *prometheus.CounterVec
-	attempts  *prometheus.CounterVec
-	retries   *prometheus.CounterVec
-	saved     *prometheus.CounterVec
-	running   *prometheus.GaugeVec
-	following *prometheus.GaugeVec
-	overhead  prometheus.Histogram
-	upstream  prometheus.Histogram
+	requests *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	retries  *prometheus.CounterVec
+	saved    *prometheus.CounterVec
+	gauges   map[*operation]gauges
+	overhead prometheus.Histogram
+	upstream prometheus.Histogram
 }
 
 // replays is a provider that can tell how often its transport sent a request
 // a second time by itself: never, or it is a bug.
 type replays interface{ TransportReplays() int64 }
+
+// gauges are those of one operation.
+type gauges struct{ running, following prometheus.Gauge }
 
 func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
@@ -35,14 +37,20 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 			Help: "Attempts beyond a call's first, by what made them necessary."}, []string{"target", "cause"}),
 		saved: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_saved_requests_total",
 			Help: "Requests answered without an upstream call of their own, by why the answer was shared."}, []string{"operation", "reason"}),
-		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_inflight",
-			Help: "Records that run now."}, []string{"operation"}),
-		following: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_followers",
-			Help: "Clients that follow a call that another one leads."}, []string{"operation"}),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_overhead_seconds",
 			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
 		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
 			Help: "How long attempts upstream took, to the end of their answer.", Buckets: prometheus.ExponentialBuckets(.005, 2.5, 12)}),
+		gauges: make(map[*operation]gauges, len(operations)+1),
+	}
+	running := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_inflight",
+		Help: "Records that run now."}, []string{"operation"})
+	following := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_followers",
+		Help: "Clients that follow a call that another one leads."}, []string{"operation"})
+	m.gauges[&passthrough] = gauges{running.WithLabelValues(passthrough.name), following.WithLabelValues(passthrough.name)}
+	for i := range operations {
+		name := operations[i].name
+		m.gauges[&operations[i]] = gauges{running.WithLabelValues(name), following.WithLabelValues(name)}
 	}
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "oncegate_transport_replays_total",
@@ -54,7 +62,7 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 		}
 		return n
 	}))
-	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.running, m.following, m.overhead, m.upstream)
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, running, following, m.overhead, m.upstream)
 	return m
 }
 
@@ -73,6 +81,6 @@ func (m *metrics) attempt(target, result string, b policy.Billing) {
 	m.attempts.WithLabelValues(target, result, string(b)).Inc()
 }
 
-func (m *metrics) inflight(op *operation, d float64) { m.running.WithLabelValues(op.name).Add(d) }
+func (m *metrics) inflight(op *operation, d float64) { m.gauges[op].running.Add(d) }
 
-func (m *metrics) followers(op *operation, d float64) { m.following.WithLabelValues(op.name).Add(d) }
+func (m *metrics) followers(op *operation, d float64) { m.gauges[op].following.Add(d) }

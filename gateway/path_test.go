@@ -111,6 +111,19 @@ func (h *house) post(path, body string, headers ...string) answer {
 	return answer{resp.StatusCode, resp.Header, string(b)}
 }
 
+// await waits until the gateway's metrics have a line.
+func (h *house) await(line string) {
+	h.t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		w := httptest.NewRecorder()
+		h.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/metrics", nil))
+		if strings.Contains(w.Body.String(), line) {
+			return
+		}
+	}
+	h.t.Errorf("there was never %s", line)
+}
+
 const hi = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 
 func chat(w http.ResponseWriter, id string) {
@@ -131,7 +144,8 @@ func TestTenAtOnceAreOneCall(t *testing.T) {
 	for i := range answers {
 		wg.Go(func() { answers[i] = h.post("/v1/chat/completions", hi) })
 	}
-	time.AfterFunc(200*time.Millisecond, open.Done)
+	h.await(`oncegate_followers{operation="chat"} 9`)
+	open.Done()
 	wg.Wait()
 	outcomes := map[string]int{}
 	for _, a := range answers {

@@ -25,11 +25,11 @@ func (g *Gateway) front(next http.Handler) http.Handler {
 				return
 			}
 		}
-		switch r.URL.Path {
+		switch strings.TrimSuffix(r.URL.Path, "/") {
 		case "/livez", "/healthz", "/readyz":
 			g.probe(w, r)
 			return
-		case "/":
+		case "":
 			if r.Method == http.MethodHead {
 				return
 			}
@@ -128,7 +128,7 @@ func (g *Gateway) probe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, text := http.StatusOK, "ok"
-	if r.URL.Path == "/readyz" && g.unready.Load() {
+	if strings.HasPrefix(r.URL.Path, "/readyz") && g.unready.Load() {
 		status, text = http.StatusServiceUnavailable, "draining"
 	}
 	if r.URL.Query().Has("verbose") {

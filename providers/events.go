@@ -43,7 +43,8 @@ func newJudge(w Wire) judge {
 
 const (
 	firstBuffer = 512      // what a stream costs that says little
-	keptBuffer  = 16 << 10 // a larger one is not kept once it is empty
+	mostBuffer  = 4 << 10  // the largest, but for an event that is larger
+	leastRoom   = 256      // less is not read into: the buffer is left to those who have its events
 	maxEvent    = 64 << 20 // beyond it a line is no event but a flood
 )
 
@@ -53,7 +54,7 @@ type events struct {
 	*attempt
 	judge   judge
 	split   splitter
-	buf     []byte // buf[from:] is not given out yet
+	buf     []byte // buf[:from] was given out and is others'; buf[from:] was not yet
 	from    int
 	scratch []byte
 	held    verdict // of the event that ends at heldEnd, judged and not given out
@@ -162,18 +163,12 @@ func (e *events) fail(data []byte) {
 	e.failed = e.errorInside(policy.Broken, asObject(bytes.Clone(data)))
 }
 
-// take gives out the bytes up to to. They are the caller's: copied, or, where
-// they are many, the buffer itself.
+// take gives out the bytes up to to. They are the caller's from then on: the
+// buffer is never written there again.
 func (e *events) take(to int) []byte {
-	var data []byte
-	if n := to - e.from; n > keptBuffer {
-		data = e.buf[e.from:to:to]
-		e.buf = bytes.Clone(e.buf[to:])
-		e.shift(to)
-		e.from = 0
-	} else {
-		data = bytes.Clone(e.buf[e.from:to])
-		e.from = to
+	data := e.buf[e.from:to:to]
+	if e.from = to; len(data) > mostBuffer {
+		e.renew(len(e.buf) - to) // what follows is not to keep this one alive
 	}
 	if e.over && bytes.HasSuffix(data, []byte("\r\n\r")) {
 		// The CR LF that ends the last event was cut in two, and nothing more
@@ -191,44 +186,30 @@ func (e *events) shift(n int) {
 	}
 }
 
-// fill reads what has come, or waits for it. Empty, a stream holds a small
-// buffer only.
+// fill reads what has come, or waits for it.
 func (e *events) fill() {
-	if e.from == len(e.buf) {
-		e.shift(e.from)
-		e.from = 0
-		if cap(e.buf) > keptBuffer {
-			e.buf = nil
-		}
-		e.buf = e.buf[:0]
+	left := len(e.buf) - e.from
+	if left >= maxEvent {
+		e.failed = e.unusable("with an event of over 64 MiB", nil)
+		e.failed.Phase = policy.Broken
+		return
 	}
-	if len(e.buf) == cap(e.buf) {
-		switch {
-		case e.from > 0:
-			e.shift(e.from)
-			e.buf = e.buf[:copy(e.buf, e.buf[e.from:])]
-			e.from = 0
-		case len(e.buf) >= maxEvent:
-			e.failed = e.unusable("with an event of over 64 MiB", nil)
-			e.failed.Phase = policy.Broken
-			return
-		default:
-			e.grow()
-		}
+	if cap(e.buf)-len(e.buf) < leastRoom {
+		// Larger than the last, for it comes fast; and twice as large as an
+		// event that did not end in it.
+		e.renew(max(firstBuffer, min(2*cap(e.buf), mostBuffer), 2*left))
 	}
 	n, err := e.read(e.buf[len(e.buf):cap(e.buf)])
-	full := n > 0 && len(e.buf)+n == cap(e.buf)
 	e.buf = e.buf[:len(e.buf)+n]
 	e.readErr = err
-	if full && err == nil && cap(e.buf) < keptBuffer {
-		e.grow() // it comes fast
-	}
 }
 
-func (e *events) grow() {
-	larger := make([]byte, len(e.buf), max(firstBuffer, 2*cap(e.buf)))
-	copy(larger, e.buf)
-	e.buf = larger
+// renew moves what was not given out yet to a buffer of its own.
+func (e *events) renew(size int) {
+	next := make([]byte, len(e.buf)-e.from, size)
+	copy(next, e.buf[e.from:])
+	e.shift(e.from)
+	e.buf, e.from = next, 0
 }
 
 // ending makes of the transfer's end what it is to the answer.

@@ -9,7 +9,8 @@ type pieces struct {
 	*attempt
 	needs bool // an empty one is no answer
 	some  bool
-	buf   []byte
+	buf   []byte // room; what was read is others'
+	size  int // of the last buffer
 	over  bool
 	end   End
 }
@@ -17,6 +18,7 @@ type pieces struct {
 const (
 	smallPiece = 4 << 10
 	largePiece = 32 << 10
+	leastPiece = 1 << 10 // less room is not read into
 )
 
 func (p *pieces) Events() bool { return false }
@@ -28,14 +30,13 @@ func (p *pieces) Next() (Piece, *Error) {
 		return Piece{Last: true}, nil
 	}
 	for {
-		if p.buf == nil {
-			p.buf = make([]byte, smallPiece)
+		if len(p.buf) < leastPiece {
+			p.size = max(smallPiece, min(2*p.size, largePiece))
+			p.buf = make([]byte, p.size)
 		}
 		n, err := p.read(p.buf)
-		data := append([]byte(nil), p.buf[:n]...)
-		if n == len(p.buf) && n < largePiece {
-			p.buf = make([]byte, 2*n) // it comes fast
-		}
+		data := p.buf[:n:n]
+		p.buf = p.buf[n:]
 		p.some = p.some || n > 0
 		switch {
 		case err == io.EOF && p.needs && !p.some:
