@@ -19,8 +19,9 @@ type Records struct {
 	// Oops is told of a background step that failed; may be nil.
 	Oops func(step string, err error)
 
-	mu   sync.Mutex
-	live map[Key]*Entry
+	mu       sync.Mutex
+	live     map[Key]*Entry
+	renewing bool // a timer is set for the next renewals
 }
 
 // Entry is a request's hold on a record.
@@ -38,8 +39,9 @@ type Entry struct {
 
 	// Of a leader's entry; guarded by records.mu.
 	owed     []time.Time // when clients left without all of it
+	leading  bool // its claim is held
 	settling bool
-	renewal  *time.Timer
+	fenced   bool // another leads: there is nothing to renew
 }
 
 // Log is the record's log: for a leader to fill. Only a Mismatch and a Twin
@@ -129,7 +131,8 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 		e.Reader, _ = e.log.Join(until)
 		r.mu.Lock()
 		r.live[e.claim.Key] = e
-		e.renewal = time.AfterFunc(r.Lease/3, e.renew)
+		e.leading = true
+		r.scheduleRenewals()
 		r.mu.Unlock()
 		close(e.ready)
 		return e, nil
@@ -217,19 +220,40 @@ func (r *Records) oops(step string, err error) {
 	}
 }
 
-// renew makes a leader's lease last while its call runs.
-func (e *Entry) renew() {
-	r := e.records
-	_, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+// scheduleRenewals has the leases of the calls that run renewed in time, by one
+// timer for all: one a call would cost more than most calls need. r.mu is held.
+func (r *Records) scheduleRenewals() {
+	if !r.renewing {
+		r.renewing = true
+		time.AfterFunc(r.Lease/3, r.renew)
+	}
+}
+
+// renew makes the leases of all calls that run last, and those alone.
+func (r *Records) renew() {
 	r.mu.Lock()
-	over := e.settling // a renewal that crossed the settlement is refused rightly
-	if !over && !errors.Is(err, ErrFenced) {
-		e.renewal.Reset(r.Lease / 3)
+	var leads []*Entry
+	for _, e := range r.live {
+		if e.leading && !e.settling && !e.fenced {
+			leads = append(leads, e)
+		}
 	}
 	r.mu.Unlock()
-	if !over {
-		r.oops("renew", err)
+	for _, e := range leads {
+		_, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+		r.mu.Lock()
+		over := e.settling // a renewal that crossed the settlement is refused rightly
+		e.fenced = e.fenced || errors.Is(err, ErrFenced)
+		r.mu.Unlock()
+		if !over {
+			r.oops("renew", err)
+		}
 	}
+	r.mu.Lock()
+	if r.renewing = false; len(r.live) > 0 {
+		r.scheduleRenewals()
+	}
+	r.mu.Unlock()
 }
 
 // Settle ends a record that this entry leads: the result is recorded, then
@@ -246,7 +270,6 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	whole := res.State == Completed
 	r.mu.Lock()
 	e.settling = true
-	e.renewal.Stop()
 	r.owes(e)
 	owed := e.owed
 	r.mu.Unlock()

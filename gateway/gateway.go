@@ -108,7 +108,7 @@ type Gateway struct {
 	clients   map[[32]byte]*ClientKey
 	anonymous principal
 	buffers   *buffers
-	documents documents
+	documents *documents
 	started   time.Time
 
 	base    context.Context // of every record; cancelled when the grace is over
@@ -125,7 +125,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, errors.New("gateway: no store")
 	}
 	setDefaults(&o)
-	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &buffers{max: o.Buffered}, workers: newWorkers()}
+	g := &Gateway{opt: o, log: o.Log, started: time.Now(), buffers: &buffers{max: o.Buffered}, workers: newWorkers(), documents: newDocuments()}
 	if g.log == nil {
 		g.log = zap.NewNop()
 	}

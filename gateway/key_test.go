@@ -10,7 +10,7 @@ import (
 
 func testCall(t testing.TB, body string, change func(*call)) *call {
 	t.Helper()
-	g := &Gateway{}
+	g := &Gateway{documents: newDocuments()}
 	setDefaults(&g.opt)
 	c := &call{op: &operations[0], who: principal{secret: []byte("s")}}
 	c.up.Body = []byte(body)
@@ -94,7 +94,7 @@ func TestKeysNeverCrossPrincipals(t *testing.T) {
 }
 
 func TestIgnoredPointersStayOutOfDerivedKeys(t *testing.T) {
-	g := &Gateway{}
+	g := &Gateway{documents: newDocuments()}
 	setDefaults(&g.opt)
 	g.opt.Dedupe.Ignore = []string{"/metadata/trace_id", "/a~1b"}
 	key := func(body string) cache.Key {
@@ -118,7 +118,7 @@ func TestMultipartIsKeyedByItsParts(t *testing.T) {
 	form := func(boundary, model string) *call {
 		body := strings.ReplaceAll("--B\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n"+model+
 			"\r\n--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\nRIFF\r\n--B--\r\n", "B", boundary)
-		g := &Gateway{}
+		g := &Gateway{documents: newDocuments()}
 		setDefaults(&g.opt)
 		c := &call{op: &operation{name: "transcriptions", form: true}, who: principal{secret: []byte("s")}}
 		c.up.Body, c.up.ContentType = []byte(body), "multipart/form-data; boundary="+boundary
@@ -165,7 +165,7 @@ func FuzzParseJSON(f *testing.F) {
 	for _, s := range []string{`{"model":"m"}`, `{"model":"m","model":"n"}`, `[]`, `{`, `{"model":1}`, `{"a":{"a":[1,2,{}]},"stream":true,"model":"x"} x`} {
 		f.Add([]byte(s))
 	}
-	g := &Gateway{}
+	g := &Gateway{documents: newDocuments()}
 	setDefaults(&g.opt)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := string(body)
@@ -181,7 +181,7 @@ func FuzzParseJSON(f *testing.F) {
 		c.body = d
 		g.setKey(c, http.Header{})
 		first := c.key
-		g.documents = documents{}
+		g.documents = newDocuments()
 		if d, refused = g.document(c); refused != nil {
 			t.Fatal("understood once only")
 		}

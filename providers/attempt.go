@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -18,8 +19,8 @@ func (r *Relay) Try(ctx context.Context, c *Call, model string, credential int) 
 	a.release = context.AfterFunc(ctx, a.parentEnded)
 
 	a.trace.GotConn = a.gotConn
+	a.trace.WroteRequest = a.wroteRequest
 	if c.Stream {
-		a.trace.WroteRequest = a.wroteRequest
 		a.waiting.Store(a.now())
 		a.set(r.timeouts.FirstByte, errFirstByte)
 	}
@@ -27,7 +28,7 @@ func (r *Relay) Try(ctx context.Context, c *Call, model string, credential int) 
 
 	u := r.base.join(c.Path, c.Query)
 	header := r.requestHeader(c, credential)
-	body, length := requestBody(c.Method, header, r.upstreamBody(c, model))
+	body, length := a.requestBody(c.Method, header, r.upstreamBody(c, model))
 	request := http.Request{
 		Method: c.Method, URL: u, Host: u.Host, Header: header, Body: body, ContentLength: length,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -53,6 +54,7 @@ type attempt struct {
 	release  func() bool     // ends the tie to it
 	ctx      context.Context // ends with it, and by the attempt's own limits
 	trace    httptrace.ClientTrace
+	body     bytes.Reader // the request's; net/http reads it
 	response *http.Response
 	header   http.Header // what is left of the response's
 	from     io.Reader   // the response's body, decoded
@@ -83,9 +85,11 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// wroteRequest starts the wait for the first byte anew: the time an upload
-// took is not the upstream's.
+// wroteRequest lets go of the request's body, which may be large and its
+// answer long, and starts the wait for the first byte anew: the time an upload
+// took is not the upstream's. net/http calls it where it read the body.
 func (a *attempt) wroteRequest(httptrace.WroteRequestInfo) {
+	a.body.Reset(nil)
 	if since := a.waiting.Load(); since > 0 {
 		a.waiting.CompareAndSwap(since, a.now())
 	}

@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+	"weak"
 
 	"oncegate/policy"
 )
@@ -415,6 +417,55 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("body %.200q, object %v", got.err.Body, got.err.Object)
 			}
 		})
+	}
+}
+
+// Headers and body of a usual request leave together: a write is a system
+// call, and mostly a packet.
+func TestRequestGoesOutInOneWrite(t *testing.T) {
+	r := relay(t, serve(t, json200(`{"choices":[{}]}`)))
+	c := call(Chat, strings.Replace(hi, "hi", strings.Repeat("x", 1024-len(hi)+2), 1))
+	for _, name := range []string{"User-Agent", "Openai-Organization", "Openai-Project", "X-Request-Id"} {
+		c.Header[name] = []string{strings.Repeat("v", 40)}
+	}
+	for n := uint64(1); n <= 3; n++ {
+		a, err := r.Try(t.Context(), c, "m2", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.(*whole).conn.mark.Load() / 2; got != n {
+			t.Errorf("%d requests took %d writes", n, got)
+		}
+		drained(t, a)
+	}
+}
+
+// A request may be large, and its answer long: what was sent is not held as
+// long as the answer comes.
+func TestRequestBodyIsLetGo(t *testing.T) {
+	u := serve(t, func(c net.Conn) {
+		io.WriteString(c, eventsHead+chunk(text("a")))
+		hang(c)
+	})
+	r := relay(t, u)
+	c := call(Chat, strings.Replace(hiStream, "hi", strings.Repeat("x", 1<<20), 1))
+	c.Body = []byte(strings.Replace(string(c.Body), "{", `{"stream_options":{"include_usage":true},`, 1)) // goes as it is
+	sent := weak.Make(&c.Body[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a, err := r.Try(ctx, c, "", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if p, err := a.Next(); err != nil || len(p.Data) == 0 {
+		t.Fatal(err)
+	}
+	c.Body = nil
+	for end := time.Now().Add(10 * time.Second); sent.Value() != nil; runtime.GC() {
+		if time.Now().After(end) {
+			t.Fatal("the request's body is held while its answer comes")
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func newJudge(w Wire) judge {
 const (
 	firstBuffer = 512      // what a stream costs that says little
 	mostBuffer  = 4 << 10  // the largest, but for an event that is larger
-	leastRoom   = 256      // less is not read into: the buffer is left to those who have its events
+	leastRoom   = 128      // less is not read into: the buffer is left to those who have its events
 	maxEvent    = 64 << 20 // beyond it a line is no event but a flood
 )
 
@@ -56,6 +56,7 @@ type events struct {
 	split   splitter
 	buf     []byte // buf[:from] was given out and is others'; buf[from:] was not yet
 	from    int
+	came    int // bytes so far
 	scratch []byte
 	held    verdict // of the event that ends at heldEnd, judged and not given out
 	heldEnd int     // 0: none
@@ -195,11 +196,12 @@ func (e *events) fill() {
 		return
 	}
 	if cap(e.buf)-len(e.buf) < leastRoom {
-		// Larger than the last, for it comes fast; and twice as large as an
-		// event that did not end in it.
-		e.renew(max(firstBuffer, min(2*cap(e.buf), mostBuffer), 2*left))
+		// As large as all before it together, and twice as large as an event
+		// that did not end in it.
+		e.renew(max(firstBuffer, min(e.came, mostBuffer), 2*left))
 	}
 	n, err := e.read(e.buf[len(e.buf):cap(e.buf)])
+	e.came += n
 	e.buf = e.buf[:len(e.buf)+n]
 	e.readErr = err
 }

@@ -10,7 +10,7 @@ type pieces struct {
 	needs bool // an empty one is no answer
 	some  bool
 	buf   []byte // room; what was read is others'
-	size  int // of the last buffer
+	size  int    // of the next buffer
 	over  bool
 	end   End
 }
@@ -31,10 +31,13 @@ func (p *pieces) Next() (Piece, *Error) {
 	}
 	for {
 		if len(p.buf) < leastPiece {
-			p.size = max(smallPiece, min(2*p.size, largePiece))
+			p.size = max(p.size, smallPiece)
 			p.buf = make([]byte, p.size)
 		}
 		n, err := p.read(p.buf)
+		if n == len(p.buf) { // it comes fast
+			p.size = min(2*p.size, largePiece)
+		}
 		data := p.buf[:n:n]
 		p.buf = p.buf[n:]
 		p.some = p.some || n > 0

@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -162,9 +161,10 @@ func (emptyBody) Close() error             { return nil }
 // method is idempotent or the client's own key header says so. An empty opaque body prevents that;
 // with POST, PUT and PATCH it would be sent as an empty chunked one, so those
 // have it only where such a header came.
-func requestBody(method string, header http.Header, body []byte) (io.ReadCloser, int64) {
+func (a *attempt) requestBody(method string, header http.Header, body []byte) (io.ReadCloser, int64) {
 	if len(body) > 0 {
-		return io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		a.body.Reset(body)
+		return io.NopCloser(&a.body), int64(len(body))
 	}
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:

@@ -209,18 +209,38 @@ func drained(t *testing.T, a Answer) read {
 	defer a.Close()
 	var out read
 	out.header = a.Header()
+	var given [][]byte
+	defer func() {
+		for _, data := range given {
+			if len(bytes.Trim(data, "#")) > 0 {
+				t.Errorf("a piece was changed after it was given out: %q", data)
+			}
+		}
+	}()
 	for {
 		p, err := a.Next()
 		if err != nil {
 			out.err = err
 			return out
 		}
+		given = append(given, p.Data)
+		p.Data = bytes.Clone(p.Data)
+		spoil(given[len(given)-1])
 		out.pieces = append(out.pieces, p)
 		if p.Last {
 			out.end = a.End()
 			return out
 		}
 	}
+}
+
+// spoil does to a piece's bytes what their owner may: nobody else's are to
+// change by it.
+func spoil(data []byte) {
+	for i := range data {
+		data[i] = '#'
+	}
+	_ = append(data, "################"...)
 }
 
 // failed compares what matters of a failure.
