@@ -39,7 +39,7 @@ type Entry struct {
 
 	// Of a leader's entry; guarded by records.mu.
 	owed     []time.Time // when clients left without all of it
-	leading  bool // its claim is held
+	leading  bool        // its claim is held
 	settling bool
 	fenced   bool // another leads: there is nothing to renew
 }

@@ -21,6 +21,9 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	case err != nil: // unprotected is better than unanswered, for a completion
 		ev.bypassed = true
 		return g.private(c), nil
+	case entry.Role == cache.Twin && c.explicit(): // grew too large to be shared: the key still stands for it
+		ev.key = c.key
+		return nil, inFlight
 	case entry.Role == cache.Twin: // in flight, and this request may not share it
 		return g.private(c), nil
 	}

@@ -28,6 +28,7 @@ type delivery struct {
 	wrote  time.Time   // when something was last written
 	dirty  bool        // since the last flush
 	broken bool        // the client can't be written to, or must be told that the body is not whole
+	odd    bool        // the stream that was begun can't be ended by the answer that came
 	sent   bool        // it was sent away, while the record runs on
 }
 
@@ -44,7 +45,7 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 	switch {
 	case c.explicit(): // replays anyhow
 	case all:
-		watch(r, e.Debt())
+		watch(r, e.Debt(), d.events)
 	default:
 		e.Owe()
 	}
@@ -178,11 +179,15 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 	switch f.Kind {
 	case cache.HeadFrame:
 		if d.begun { // a heartbeat sent the status: an error becomes an event
-			d.is(f.Head)
+			if d.is(f.Head); d.events && !f.Head.Events && f.Head.Status < 400 {
+				d.ev.outcome, d.ev.reason, d.odd = outcomeFailed, string(policy.StreamBroken), true
+				d.write(errorEvent(d.c.op.surface, errorBody(d.c.op.surface, 502, "upstream_error",
+					"after a stream that broke off, the upstream answered with something that is none", "")))
+			}
 			return
 		}
 		d.header(f.Head)
-		if ended && !d.events && f.Head.Status != http.StatusNoContent && f.Head.Status != http.StatusNotModified {
+		if ended && !d.events && d.c.up.Method != http.MethodHead && f.Head.Status != http.StatusNoContent && f.Head.Status != http.StatusNotModified {
 			n := 0
 			for _, rest := range frames {
 				n += len(rest.Data)
@@ -194,6 +199,9 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 		}
 		d.w.WriteHeader(f.Head.Status)
 	case cache.BodyFrame:
+		if d.odd {
+			return
+		}
 		if d.events && d.head.Status >= 400 {
 			d.write(errorEvent(d.c.op.surface, f.Data))
 			return
@@ -302,8 +310,8 @@ func (d *delivery) end(all bool) {
 			ev.status = statusClientGone
 			d.g.finish(ev)
 		}()
-		if d.begun {
-			panic(http.ErrAbortHandler)
-		}
+		// Not even an empty 200, which net/http would make of silence: a client
+		// that closed its side only still reads.
+		panic(http.ErrAbortHandler)
 	}
 }

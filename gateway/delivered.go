@@ -30,6 +30,7 @@ type conn struct {
 	limited atomic.Bool // and a read deadline was set for it
 
 	mu      sync.Mutex
+	events  bool      // it was a stream
 	lost    owing     // told on a sign that the last answer did not arrive; nil: none is watched
 	written time.Time // when its last byte was
 }
@@ -52,10 +53,12 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // watch has a sign of loss after the last byte make the answer owed.
-func watch(r *http.Request, debt owing) {
+// Of a stream that was written to its last event a reset is none: clients close
+// right after [DONE], with the end of the transfer unread.
+func watch(r *http.Request, debt owing, events bool) {
 	if k, ok := r.Context().Value(connKey{}).(*conn); ok {
 		k.mu.Lock()
-		k.lost, k.written = debt, time.Now()
+		k.lost, k.written, k.events = debt, time.Now(), events
 		k.mu.Unlock()
 	}
 }
@@ -69,11 +72,15 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		}
 		m, err := c.Conn.Write(piece)
 		n += m
+		p = p[m:]
+		if m > 0 && errors.Is(err, os.ErrDeadlineExceeded) { // slow, but it takes some
+			c.cut = time.Time{}
+			continue
+		}
 		if err != nil {
 			c.judge(true)
 			return n, err
 		}
-		p = p[m:]
 	}
 	c.mu.Lock()
 	if c.lost != nil {
@@ -98,7 +105,10 @@ func (c *conn) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		c.judge(unacknowledged(c.Conn) > 0)
 	default:
-		c.judge(true)
+		c.mu.Lock()
+		events := c.events
+		c.mu.Unlock()
+		c.judge(!events)
 	}
 	return n, err
 }

@@ -20,6 +20,9 @@ func failure(s surface, res policy.Result, cause error) (*cache.Head, []byte) {
 		errors.As(res.Failure.Err, &upstream)
 	}
 	status, code, message := verdict(&res, upstream, cause)
+	if upstream == nil || upstream.Status != status { // ours, and so a failure, not its last word
+		res.Reason = cmp.Or(res.Reason, policy.AttemptsExhausted)
+	}
 	h := make(http.Header, 6)
 	head := &cache.Head{
 		Status: status, Header: h, Attempts: res.Attempts,
@@ -62,7 +65,6 @@ func verdict(res *policy.Result, upstream *providers.Error, cause error) (status
 		return res.Status, "upstream_unavailable", "the upstream asked not to be called for a while"
 
 	case upstream != nil && upstream.Status >= 300 && upstream.Status < 400:
-		res.Reason = cmp.Or(res.Reason, policy.AttemptsExhausted)
 		return 502, "upstream_error", fmt.Sprintf("the upstream answered with a redirect (%d), which is never followed: its base_url leads elsewhere", upstream.Status)
 	case upstream != nil && upstream.Status >= 400 && f.Phase >= policy.Answered:
 		code, message = "upstream_error", fmt.Sprintf("the upstream answered %d", upstream.Status)

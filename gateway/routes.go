@@ -45,7 +45,7 @@ func (g *Gateway) wrongMethod(w http.ResponseWriter, r *http.Request, op *operat
 // elsewhere is any path that is no operation: the passthrough, or nothing.
 func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 	for i := range operations { // by a method that echo has no word for
-		if r.URL.Path == "/v1"+operations[i].path {
+		if r.Method != http.MethodPost && r.URL.Path == "/v1"+operations[i].path {
 			g.wrongMethod(w, r, &operations[i])
 			return
 		}

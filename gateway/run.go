@@ -99,6 +99,9 @@ func (r *run) idle() {
 // settle ends the record as its call came out. Only whole answers are kept;
 // a failure for as long as it answers repeats.
 func (r *run) settle(res policy.Result) {
+	if res.Failure == nil && res.Reason == "" && r.last == nil {
+		panic("gateway: a call succeeded without an answer")
+	}
 	if res.Failure != nil || res.Reason != "" {
 		res.Attempts = r.made
 		head, body := failure(r.c.op.surface, res, context.Cause(r.ctx))

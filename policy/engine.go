@@ -129,8 +129,8 @@ func (r *run) begin(ctx context.Context) (reason Reason, ok bool) {
 		if now.Add(r.held.wait).Sub(start) > holdWait || r.held.wait > room {
 			return TargetHeld, false
 		}
-		if !r.sleep(ctx, min(room, r.held.wait+spread(r.held.wait, r.rand()))) {
-			return r.over(ctx), false
+		if reason = r.sleep(ctx, min(room, r.held.wait+spread(r.held.wait, r.rand()))); reason != "" {
+			return reason, false
 		}
 		if r.admit() {
 			return "", true
@@ -217,8 +217,8 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 		case fallBack:
 			moved = r.admit()
 		case again:
-			if !r.sleep(ctx, s.wait) {
-				return r.over(ctx), false
+			if reason = r.sleep(ctx, s.wait); reason != "" {
+				return reason, false
 			}
 			if r.left(ctx, time.Now()) < lastSecond { // the most patient reader left
 				return Deadline, false
@@ -270,7 +270,13 @@ func (r *run) hold(f *Failure, v Verdict, now time.Time) time.Duration {
 		r.tell(Event{Target: t, Cause: f.Result()})
 		return max(told, credentialHold)
 	case f.Credential:
-		t.Credentials[i].hold.put(now.Add(credentialHold), now.Add(credentialHold), 503)
+		// A 401 is about the key, a 403 may be about this model alone: naming
+		// one that the key may not use must not close the others.
+		where := &t.Credentials[i].hold
+		if f.Status == 403 {
+			where = t.hold(i)
+		}
+		where.put(now.Add(credentialHold), now.Add(credentialHold), 503)
 		r.tell(Event{Target: t, Cause: f.Result()})
 	case told > 0 && (v.Same || v.Fallback):
 		status := 503
@@ -343,22 +349,28 @@ func (r *run) over(ctx context.Context) Reason {
 	return ""
 }
 
-// sleep waits for d, and says whether it came to its end.
-func (r *run) sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. A reason says why it ended before, and is final: who joins
+// after that finds a call that has ended. Somebody who joins as the last one
+// leaves keeps it going.
+func (r *run) sleep(ctx context.Context, d time.Duration) Reason {
 	if d <= 0 {
-		return r.over(ctx) == ""
-	}
-	var gone <-chan struct{}
-	if r.call.Readers != nil {
-		gone = r.call.Readers.Gone()
+		return r.over(ctx)
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return r.over(ctx) == ""
-	case <-gone:
-	case <-ctx.Done():
+	for {
+		var gone <-chan struct{}
+		if r.call.Readers != nil {
+			gone = r.call.Readers.Gone()
+		}
+		select {
+		case <-timer.C:
+			return r.over(ctx)
+		case <-gone:
+		case <-ctx.Done():
+		}
+		if reason := r.over(ctx); reason != "" {
+			return reason
+		}
 	}
-	return false
 }

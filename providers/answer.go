@@ -1,6 +1,9 @@
 package providers
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+)
 
 // answered takes a response apart: an error by its status, else the answer
 // as its Content-Type says it is to be read.
@@ -8,7 +11,12 @@ func (a *attempt) answered(c *Call) (Answer, *Error) {
 	known := a.decode()
 	encoding := a.response.Header.Get("Content-Encoding")
 	a.header = kept(a.response.Header)
-	if a.response.StatusCode < 200 || a.response.StatusCode > 299 {
+	if a.response.StatusCode < 200 { // 101 would leave us with a bare connection
+		e := a.unusable(fmt.Sprintf("with status %03d", a.response.StatusCode), nil)
+		a.finish(false)
+		return nil, e
+	}
+	if a.response.StatusCode > 299 {
 		return nil, a.refused()
 	}
 	if !known {

@@ -128,13 +128,15 @@ func stopServing(g *gateway.Gateway, servers []*http.Server, s config.Server, lo
 	if s.ShutdownDelay > 0 {
 		<-time.After(s.ShutdownDelay)
 	}
-	grace, cancel := context.WithTimeout(context.Background(), s.ShutdownGrace)
+	end := time.Now().Add(s.ShutdownGrace)
+	grace, cancel := context.WithDeadline(context.Background(), end)
 	defer cancel()
 	if err := g.Drain(grace); err != nil {
 		log.Warn("calls were broken off at the end of the grace", zap.Error(err))
 	}
-	// Answers that are whole may still be on their way to slow readers.
-	last, cancel := context.WithTimeout(context.WithoutCancel(grace), time.Second)
+	// Answers that are whole may still be on their way to slow readers: they
+	// have what is left of the grace, and a moment in any case.
+	last, cancel := context.WithTimeout(context.WithoutCancel(grace), max(time.Second, time.Until(end)))
 	defer cancel()
 	for _, srv := range servers {
 		if err := srv.Shutdown(last); err != nil {
