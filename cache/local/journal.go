@@ -33,10 +33,10 @@ type Journal struct {
 	dir     string
 	segment int64                        // bytes, see segmentBytes
 	oops    func(step string, err error) // may be nil
-	lock    *os.File                     // nil: the store's lock guards the directory
 
 	mu      sync.Mutex
 	file    *os.File
+	mem     []byte // the file's memory; nil: it is written to
 	number  uint64 // of file
 	size    int64  // of file
 	full    int64  // size at which the next segment is begun
@@ -52,29 +52,11 @@ type Journal struct {
 
 var _ cache.Journal = (*Journal)(nil)
 
-// OpenJournal opens the journal in a directory without a Store, for one
-// process at a time. oops is told of writes behind that failed; it may be nil.
-func OpenJournal(dir string, lockWait time.Duration, oops func(step string, err error)) (*Journal, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the journal's directory: %w", err)
-	}
-	lock, err := lockDir(dir, lockWait)
-	if err != nil {
-		return nil, err
-	}
-	j, err := openJournal(dir, 0, oops)
-	if err != nil {
-		lock.Close()
-		return nil, err
-	}
-	j.lock = lock
-	return j, nil
-}
-
 func segmentName(n uint64) string { return fmt.Sprintf("attempts-%012d.journal", n) }
 
-// openJournal reads what dead processes left, and begins a segment. segment
-// is in bytes, zero for the usual size.
+// openJournal reads what dead processes left, and begins a segment. The
+// directory is this process's alone. segment is in bytes, zero for the usual
+// size. oops is told of writes behind that failed; it may be nil.
 func openJournal(dir string, segment int64, oops func(string, error)) (*Journal, error) {
 	j := &Journal{dir: dir, segment: segment, oops: oops, open: make(map[uint64]cache.Attempt)}
 	if j.segment <= 0 {
@@ -148,7 +130,7 @@ func (j *Journal) tell(err error) {
 	}
 }
 
-// Begin notes an attempt by one write.
+// Begin notes an attempt, in one piece.
 func (j *Journal) Begin(h cache.Hold, target string) (uint64, error) {
 	a := cache.Attempt{Key: h.Key, Fence: h.Fence, Target: target, Started: time.Now()}
 	j.mu.Lock()
@@ -216,7 +198,17 @@ func (j *Journal) flush() {
 // write appends to the segment, whole or not at all: what stood behind a torn
 // entry could not be read.
 func (j *Journal) write(b []byte) error {
-	_, err := j.file.Write(b)
+	if j.mem != nil {
+		if int64(len(j.mem))-j.size >= int64(len(b)) {
+			copy(j.mem[j.size:], b)
+			j.size += int64(len(b))
+			return nil
+		}
+		// Past its end, as where a new segment could not be begun: the file goes on.
+		unmapSegment(j.mem)
+		j.mem = nil
+	}
+	_, err := j.file.WriteAt(b, j.size)
 	if err != nil {
 		if torn := j.file.Truncate(j.size); torn != nil {
 			j.full = 0 // the next Begin leaves it
@@ -231,7 +223,7 @@ func (j *Journal) write(b []byte) error {
 // before it.
 func (j *Journal) next() error {
 	name := filepath.Join(j.dir, segmentName(j.number+1))
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("begin a segment of the attempts' journal: %w", err)
 	}
@@ -245,12 +237,14 @@ func (j *Journal) next() error {
 		os.Remove(name)
 		return fmt.Errorf("begin a segment of the attempts' journal: %w", err)
 	}
-	before := j.file
+	before, mem := j.file, j.mem
 	j.file, j.number, j.size = f, j.number+1, int64(len(b))
 	// Where much is in the air, it is not copied more often than it is worth.
 	j.full = max(j.segment, 4*j.size)
+	j.mem = mapSegment(f, j.full+endsBytes)
 	j.ends = j.ends[:0]
 	if before != nil {
+		unmapSegment(mem)
 		before.Close()
 		j.tell(os.Remove(before.Name()))
 	}
@@ -270,9 +264,7 @@ func (j *Journal) Close() error {
 	if len(j.ends) > 0 {
 		err = j.write(j.ends)
 	}
-	err = errors.Join(err, j.file.Close())
-	if j.lock != nil {
-		err = errors.Join(err, j.lock.Close())
-	}
-	return err
+	unmapSegment(j.mem)
+	j.mem = nil
+	return errors.Join(err, j.file.Close())
 }

@@ -38,14 +38,14 @@ type Options struct {
 // across restarts by the wall clock, by which a record never lives longer than
 // it was settled for.
 type Store struct {
-	dir    string
-	o      Options
-	memory int64
-	lock   *os.File
-	db     *sql.DB
-	secret []byte
-	writer *writer
-	ledger *Journal
+	dir      string
+	o        Options
+	memory   int64
+	lock     *os.File
+	db       *sql.DB
+	secret   []byte
+	writer   *writer
+	attempts *Journal
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
@@ -85,7 +85,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err = s.openDatabase(filepath.Join(dir, "oncegate.db")); err != nil {
 		return nil, err
 	}
-	if s.ledger, err = openJournal(dir, 0, o.Oops); err != nil {
+	if s.attempts, err = openJournal(dir, 0, o.Oops); err != nil {
 		return nil, err
 	}
 	s.writer.start()
@@ -94,7 +94,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 }
 
 // Journal is the attempts' journal of this directory.
-func (s *Store) Journal() *Journal { return s.ledger }
+func (s *Store) Journal() *Journal { return s.attempts }
 
 // Secret gives what all keys are derived from: 32 random bytes that were made
 // at first start, or Options.Secret.
@@ -120,8 +120,8 @@ func (s *Store) Close() error {
 // release lets go of whatever Open got hold of.
 func (s *Store) release() error {
 	var errs []error
-	if s.ledger != nil {
-		errs = append(errs, s.ledger.Close())
+	if s.attempts != nil {
+		errs = append(errs, s.attempts.Close())
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
