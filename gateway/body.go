@@ -55,7 +55,10 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, func
 		k.owesBody(true)
 		defer k.owesBody(false)
 	}
-	in := &reserved{buffers: g.buffers, from: http.MaxBytesReader(w, r.Body, g.opt.MaxBody)}
+	in := &reserved{buffers: g.buffers, from: r.Body}
+	if r.ContentLength < 0 { // else no more than the length comes, and that was looked at
+		in.from = http.MaxBytesReader(w, r.Body, g.opt.MaxBody)
+	}
 	body, err := g.decode(in, encoding, r.ContentLength)
 	if err == nil {
 		return body, in.release, nil

@@ -157,7 +157,10 @@ const maxScratch = 256 << 10
 // ones, unless the key is explicit. What has no canonical form counts by its
 // bytes.
 func (k *digest) members(all []member, explicit bool, ignore []string) {
-	slices.SortStableFunc(all, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	byName := func(a, b member) int { return strings.Compare(a.name, b.name) }
+	if !slices.IsSortedFunc(all, byName) {
+		slices.SortStableFunc(all, byName)
+	}
 	pooled := scratches.Get().(*[]byte)
 	scratch := *pooled
 	defer func() {

@@ -27,7 +27,8 @@ type conn struct {
 	cut time.Time // the write deadline; only the writer uses it
 
 	body    atomic.Bool // a body is owed
-	limited atomic.Bool // and a read deadline was set for it
+	limit   sync.Mutex
+	limited bool // a read deadline was set for it; guarded by limit, as changes of body are
 
 	mu      sync.Mutex
 	events  bool      // it was a stream
@@ -94,8 +95,12 @@ func (c *conn) Write(p []byte) (n int, err error) {
 // client's end.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.body.Load() {
-		c.limited.Store(true)
-		c.Conn.SetReadDeadline(time.Now().Add(bodyTimeout))
+		c.limit.Lock()
+		if c.body.Load() { // the server listens on for the client's end when the body is there
+			c.limited = true
+			c.Conn.SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		c.limit.Unlock()
 	}
 	n, err := c.Conn.Read(p)
 	switch {
@@ -116,8 +121,11 @@ func (c *conn) Read(p []byte) (int, error) {
 // owesBody says that the client owes a body now: it may be slow, but not
 // silent. What the server had read along with the headers costs no deadline.
 func (c *conn) owesBody(owes bool) {
+	c.limit.Lock()
+	defer c.limit.Unlock()
 	c.body.Store(owes)
-	if !owes && c.limited.Swap(false) {
+	if !owes && c.limited {
+		c.limited = false
 		c.Conn.SetReadDeadline(time.Time{})
 	}
 }

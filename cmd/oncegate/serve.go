@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"oncegate/cache/local"
 	"oncegate/cmd/oncegate/config"
 	"oncegate/gateway"
 )
@@ -23,7 +24,7 @@ type serveCommand struct {
 	LogLevel zapcore.Level `help:"debug, info, warn or error." default:"info" env:"ONCEGATE_LOG_LEVEL"`
 }
 
-func (c *serveCommand) Run(in *invocation) error {
+func (c *serveCommand) Run(in *invocation) (err error) {
 	flags := map[string]string{}
 	if c.Listen != "" {
 		flags["server.listen"] = c.Listen
@@ -35,9 +36,17 @@ func (c *serveCommand) Run(in *invocation) error {
 	log, flush := newLogger(in.stderr, c.LogLevel)
 	defer flush()
 
+	// Opened before signals are taken: it may wait for another process, and
+	// whoever ends this one meanwhile does so at once.
+	store, err := openStore(conf, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
 	ctx, stop := onSignal(in.ctx)
 	defer stop()
-	return serve(ctx, stop, conf, log, func(data, admin net.Addr) {
+	return serve(ctx, stop, conf, store, log, func(data, admin net.Addr) {
 		greet(in.stdout, conf, c.path() == "", reachable(data.String()), reachable(admin.String()))
 	})
 }
@@ -45,13 +54,7 @@ func (c *serveCommand) Run(in *invocation) error {
 // serve runs a gateway until ctx ends, then brings it down in order. again
 // gives signals back once the first one was heard; ready is told where the
 // gateway listens, once it does.
-func serve(ctx context.Context, again func(), conf *config.Config, log *zap.Logger, ready func(data, admin net.Addr)) (err error) {
-	store, err := openStore(conf, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-
+func serve(ctx context.Context, again func(), conf *config.Config, store *local.Store, log *zap.Logger, ready func(data, admin net.Addr)) error {
 	// Mock upstreams outlive ctx: calls in flight still need them.
 	mocks, stopMocks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMocks()

@@ -47,7 +47,7 @@ func newGateway(ctx context.Context, c *config.Config, store *local.Store, log *
 		MaxAnswer:   int64(c.Store.MaxBody),
 		Passthrough: c.Passthrough,
 		Dedupe: gateway.Dedupe{
-			Mode:   c.Dedupe.DefaultMode(),
+			Mode:   config.ModeOf(c.Dedupe.Mode),
 			Wait:   c.Dedupe.Wait,
 			Owed:   c.Dedupe.Owed,
 			Linger: &c.Dedupe.Linger,

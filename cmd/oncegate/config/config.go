@@ -39,7 +39,7 @@ type Config struct {
 	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
 	Passthrough string `yaml:"passthrough"`
 
-	places map[string]Place
+	places map[string]Place // of what somebody set, by path
 }
 
 // Server is the two listeners and their limits.
@@ -104,7 +104,7 @@ type Store struct {
 
 // Dedupe says what counts as the same call.
 type Dedupe struct {
-	// What calls without an Idempotency-Key may share. off: nothing. retries: a retry joins or replays the call it repeats. duplicates: and concurrent duplicates share one call. always: and every duplicate within the TTL replays. Images and speech share retries only, unless a model or a key says more.
+	// What calls without an Idempotency-Key may share. off: nothing. retries: a retry joins or replays the call it repeats. duplicates: and concurrent duplicates share one call. always: and every duplicate within the TTL replays. Images and speech share retries at most, unless the request, its key or its model says otherwise.
 	Mode string `yaml:"mode" default:"duplicates" enum:"off,retries,duplicates,always"`
 	// The longest a duplicate waits for the first byte of the call in flight before it gets a 409.
 	Wait time.Duration `yaml:"wait" default:"10m" above:"0"`

@@ -178,10 +178,6 @@ func environment(list []string) map[string]string {
 	return env
 }
 
-// Place says where the value at a path came from; for one that nobody set, the
-// default.
-func (c *Config) Place(path string) Place { return c.places[path] }
-
 // near is the place to name in a fault about path: its own, or that of the
 // closest section around it.
 func (d *decoder) near(path string) Place {

@@ -205,7 +205,7 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 		"server.listen": "flag --listen", "server.admin_listen": "env ONCEGATE_SERVER_ADMIN_LISTEN",
 		"server.max_body": "config.yaml:4", "server.heartbeat": "default", "policy.attempts": "env ONCEGATE_POLICY_ATTEMPTS",
 	} {
-		if got := c.Place(path).String(); got != want {
+		if got := c.places[path].String(); got != want {
 			t.Errorf("%s is from %s, want %s", path, got, want)
 		}
 	}
@@ -301,11 +301,15 @@ func TestModes(t *testing.T) {
 	if m := ModeOf(c.Models[0].Dedupe); m == nil || *m != cache.Off {
 		t.Errorf("the model's mode is %v", m)
 	}
-	if m := c.Dedupe.DefaultMode(); m == nil || *m != cache.Always {
+	if m := ModeOf(c.Dedupe.Mode); m == nil || *m != cache.Always {
 		t.Errorf("the default mode is %v", m)
 	}
-	if m := mustLoad(t, small).Dedupe.DefaultMode(); m != nil {
-		t.Errorf("without a mode each operation has its own, not %v", *m)
+	c = mustLoad(t, small)
+	if m := ModeOf(c.Dedupe.Mode); m == nil || *m != cache.Duplicates {
+		t.Errorf("the mode that is set nowhere is %v", m)
+	}
+	if m := ModeOf(c.Models[0].Dedupe); m != nil {
+		t.Errorf("a model without a mode has %v", *m)
 	}
 }
 

@@ -33,23 +33,10 @@ func (c *Config) PolicyOf(p Provider) policy.Config {
 // Directory is where the local store keeps its files.
 func (s Store) Directory() string { return strings.TrimPrefix(s.URL, "local:") }
 
-// ModeOf is a checked mode's number; nil: the text is empty, and another one
-// counts.
+// ModeOf is a checked mode; nil: the text is empty, and another one counts.
 func ModeOf(text string) *cache.Mode {
-	for mode, word := range []string{"off", "retries", "duplicates", "always"} {
-		if text == word {
-			m := cache.Mode(mode)
-			return &m
-		}
+	if m, ok := cache.ParseMode(text); ok {
+		return &m
 	}
 	return nil
-}
-
-// DefaultMode is the mode of keys and models that have none of their own. nil:
-// the operation's default, which for images and speech is a lesser one.
-func (d Dedupe) DefaultMode() *cache.Mode {
-	if d.Mode == "duplicates" {
-		return nil
-	}
-	return ModeOf(d.Mode)
 }
