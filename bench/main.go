@@ -32,10 +32,9 @@ func main() {
 	flag.BoolVar(&o.verbose, "v", false, "tell each measurement, and how busy both cores were")
 	flag.Parse()
 	o.warm, o.length, o.settle = 500*time.Millisecond, 2*time.Second, 3*time.Second
-	o.batches, o.held, o.crowd = 40, 2000, 1000
+	o.held, o.crowd = 2000, 1000
 	if *short {
 		o.warm, o.length, o.settle = 300*time.Millisecond, 700*time.Millisecond, time.Second
-		o.batches = 15
 	}
 	if o.rounds == 0 {
 		o.rounds = 5
@@ -69,7 +68,6 @@ type options struct {
 	warm      time.Duration // before each measurement
 	length    time.Duration // of each measurement
 	settle    time.Duration // with all held streams open, before memory is read
-	batches   int           // of followers
 	held      int           // streams held at once
 	crowd     int           // followers of one stream
 }

@@ -96,7 +96,7 @@ func round(dir string, up *upstream, o options, t *table, n int, gateway bool) e
 		}
 		if err == nil {
 			var cpu time.Duration
-			if cpu, err = followers(p, up, o.batches); err != nil {
+			if cpu, err = followers(p, up, o); err != nil {
 				err = fmt.Errorf("followers: %w", err)
 			} else {
 				c.follower = best(c.follower, us(cpu))

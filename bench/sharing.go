@@ -5,56 +5,27 @@ package main
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// followers sends batches of equal calls at once, each batch while its first
-// call is still being answered, and gives the CPU time a call. The leaders'
-// own cost is in it, spread over their followers.
-func followers(p *peer, up *upstream, batches int) (time.Duration, error) {
-	const batch = 200
-	conns := make([]*conn, batch)
-	for i := range conns {
-		conns[i] = &conn{addr: p.addr}
-		defer conns[i].close()
+// followers has many clients ask for a few things over and over while the
+// upstream takes its time, and gives the CPU time a call at saturation. The
+// leaders' own cost is in it, spread over their followers.
+func followers(p *peer, up *upstream, o options) (time.Duration, error) {
+	things := make([]request, 4)
+	for i := range things {
+		things[i].nonce = newNonce()
 	}
-	one := func() error {
-		q := request{nonce: newNonce()}
-		release := up.hold()
-		var failed failure
-		for _, k := range conns {
-			if err := k.send(&q); err != nil {
-				failed.add(err)
-			}
-		}
-		p.idle() // all of them have joined
-		release()
-		var wg sync.WaitGroup
-		for _, k := range conns {
-			wg.Go(func() {
-				if err := k.receive(&q); err != nil {
-					k.close()
-					failed.add(err)
-				}
-			})
-		}
-		wg.Wait()
-		return failed.result()
+	up.delay.Store(int64(20 * time.Millisecond))
+	defer up.delay.Store(0)
+	var n atomic.Int64
+	before := up.calls.Load()
+	cpu, err := saturate(p, 400, o, func() request { return things[n.Add(1)%int64(len(things))] })
+	if calls := up.calls.Load() - before; err == nil && calls*8 > n.Load() {
+		err = fmt.Errorf("%d equal calls made %d upstream calls", n.Load(), calls)
 	}
-	if err := one(); err != nil { // the first one dials
-		return 0, err
-	}
-	calls, cpu := up.calls.Load(), p.cpu()
-	for range batches {
-		if err := one(); err != nil {
-			return 0, err
-		}
-	}
-	cpu, calls = p.cpu()-cpu, up.calls.Load()-calls
-	if calls != int64(batches) {
-		return 0, fmt.Errorf("%d batches of equal calls made %d upstream calls", batches, calls)
-	}
-	return cpu / time.Duration(batches*batch), nil
+	return cpu, err
 }
 
 // crowd has many followers of one stream, which get its beginning and then
@@ -90,7 +61,7 @@ func crowd(p *peer, up *upstream, n int) (calls int64, err error) {
 // held opens so many streams, holds them all after their first chunk, and
 // gives the memory that each adds, in KiB, to a peer that has been busy.
 func held(p *peer, up *upstream, n int, settle time.Duration) (kib float64, err error) {
-	if _, err := saturate(p, 500, options{length: settle / 2}, unique(false, nil)); err != nil {
+	if _, err := saturate(p, 500, options{length: max(settle/2, 2*time.Second)}, unique(false, nil)); err != nil {
 		return 0, err
 	}
 	p.idle()

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // A nonce stands in each request and is echoed in its answer.
@@ -29,7 +30,8 @@ type upstream struct {
 	calls atomic.Int64
 	// gate, when set, holds answers back until it is closed: those that do
 	// not stream before the first byte, streams after their first chunk.
-	gate atomic.Pointer[chan struct{}]
+	gate  atomic.Pointer[chan struct{}]
+	delay atomic.Int64 // before an answer's first byte, in ns
 }
 
 func startUpstream() (*upstream, error) {
@@ -61,6 +63,9 @@ func (u *upstream) hold() (release func()) {
 }
 
 func (u *upstream) wait() {
+	if d := u.delay.Load(); d > 0 {
+		time.Sleep(time.Duration(d))
+	}
 	if g := u.gate.Load(); g != nil {
 		<-*g
 	}

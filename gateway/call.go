@@ -30,7 +30,7 @@ type call struct {
 	wantsUsage  bool // the client asked for the usage of a stream
 
 	until time.Time // when the client must have its status line; zero: whenever
-	wait  time.Time // a follower: when it must have its first byte, else 409
+	wait  time.Time // a follower: when it must have its first byte, else 409; zero: whenever
 
 	size    int // of the body, in bytes
 	body    *document
@@ -97,6 +97,9 @@ func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refus
 		return notAllowed(c.up.Model)
 	}
 	c.mode = g.mode(asked, c.who, c.route, c.op)
+	if c.route.total <= g.opt.Dedupe.Wait && c.wait.Equal(c.arrived.Add(g.opt.Dedupe.Wait)) {
+		c.wait = time.Time{} // whatever it may join has ended by then
+	}
 	return nil
 }
 

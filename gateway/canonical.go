@@ -28,6 +28,9 @@ var ordered = []string{"functions", "response_format", "text", "tools"}
 // twice, is for the upstream to judge.
 var lax = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
+// memberLists are lists of members: none outlives the reading of its body.
+var memberLists = sync.Pool{New: func() any { l := make([]member, 0, 16); return &l }}
+
 var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
 
 // parseJSON checks a body's syntax and reads its top level.
@@ -47,7 +50,7 @@ func parseJSON(body []byte) (*document, *refusal) {
 		return nil, badBody("the body is no JSON object", "")
 	}
 	dec.ReadToken()
-	d.members = make([]member, 0, 8)
+	d.members = (*memberLists.Get().(*[]member))[:0]
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
 		if err != nil {

@@ -42,13 +42,23 @@ func (g *Gateway) document(c *call) (*document, *refusal) {
 			return nil, refused
 		}
 		d.digest = d.canonical(c.explicit(), g.opt.Dedupe.Ignore)
-		d.members, d.parts = nil, nil
+		d.forget()
 		g.documents.put(id, d)
 	}
 	if d.model == "" && !c.op.noModel {
 		return nil, badBody("you must provide a model parameter", "model")
 	}
 	return d, nil
+}
+
+// forget lets go of what was only needed while the body was read.
+func (d *document) forget() {
+	if d.members != nil {
+		list := d.members
+		clear(list)
+		memberLists.Put(&list)
+	}
+	d.members, d.parts = nil, nil
 }
 
 func (c *call) parse() (*document, *refusal) {

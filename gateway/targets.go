@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"oncegate/cache"
 	"oncegate/policy"
@@ -23,6 +24,7 @@ type routes struct {
 type route struct {
 	mode    *cache.Mode
 	targets []*target
+	total   time.Duration // the longest that a record of it may run
 }
 
 // target is one model at one upstream.
@@ -73,6 +75,7 @@ func newRoutes(o Options) (*routes, error) {
 				states[name] = t.state
 			}
 			rt.targets = append(rt.targets, t)
+			rt.total = max(rt.total, u.Policy.Timeouts.Total)
 		}
 		if m.Name == "*" {
 			r.any = rt

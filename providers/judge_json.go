@@ -1,6 +1,11 @@
 package providers
 
-import "github.com/tidwall/gjson"
+import (
+	"bytes"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
 
 // judgement is what a whole JSON answer comes to.
 type judgement struct {
@@ -26,6 +31,7 @@ func judgeJSON(w Wire, body []byte) (judgement, bool) {
 		choices, answer, failed, cut bool
 	)
 	j.end.Whole = true
+	mayBeCut := bytes.Contains(body, []byte("length")) || bytes.Contains(body, []byte("content_filter")) || bytes.Contains(body, []byte("max_tokens"))
 	if doc.IsObject() {
 		doc.ForEach(func(k, v gjson.Result) bool {
 			switch k.Str {
@@ -39,11 +45,13 @@ func judgeJSON(w Wire, body []byte) (judgement, bool) {
 				if !v.IsArray() {
 					break
 				}
-				v.ForEach(func(_, choice gjson.Result) bool {
-					choices = true
-					cut = cut || cutBy(choice.Get("finish_reason").Str)
-					return true
-				})
+				choices = strings.TrimLeft(v.Raw[1:], " \t\r\n")[0] != ']'
+				if mayBeCut { // else nothing in there is worth another look at the text
+					v.ForEach(func(_, choice gjson.Result) bool {
+						cut = cut || cutBy(choice.Get("finish_reason").Str)
+						return true
+					})
+				}
 			case "content", "output":
 				answer = true
 			case "status":
