@@ -24,7 +24,8 @@ const (
 type conn struct {
 	net.Conn
 
-	cut time.Time // the write deadline; only the writer uses it
+	cut   time.Time // the write deadline; only the writer uses it and queue
+	queue int       // what the kernel held when the deadline was set
 
 	body    atomic.Bool // a body is owed
 	limit   sync.Mutex
@@ -70,11 +71,14 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		if now := time.Now(); c.cut.Sub(now) < stallTimeout { // not with each write: it costs as much as a small one
 			c.cut = now.Add(stallTimeout + stallTimeout/10)
 			c.Conn.SetWriteDeadline(c.cut)
+			c.queue = unacknowledged(c.Conn)
 		}
 		m, err := c.Conn.Write(piece)
 		n += m
 		p = p[m:]
-		if m > 0 && errors.Is(err, os.ErrDeadlineExceeded) { // slow, but it takes some
+		// Slow, but it takes some: of us, or of what the kernel holds, which
+		// makes room in large lumps only.
+		if errors.Is(err, os.ErrDeadlineExceeded) && (m > 0 || unacknowledged(c.Conn) < c.queue) {
 			c.cut = time.Time{}
 			continue
 		}

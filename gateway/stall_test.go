@@ -22,9 +22,9 @@ func piped(t *testing.T) (*conn, net.Conn) {
 
 // takes has the client take n bytes at a time, gap apart, until it took most
 // bytes or its connection ends. It gives how many it took.
-func takes(client net.Conn, n, most int, gap time.Duration) <-chan int {
+func takes(t *testing.T, client net.Conn, n, most int, gap time.Duration) <-chan int {
 	done := make(chan int, 1)
-	go func() {
+	inBackground(t, client, func() {
 		took, p := 0, make([]byte, n)
 		for took < most {
 			time.Sleep(gap)
@@ -35,8 +35,19 @@ func takes(client net.Conn, n, most int, gap time.Duration) <-chan int {
 			}
 		}
 		done <- took
-	}()
+	})
 	return done
+}
+
+// inBackground runs what a client does. At the end of the test its connection
+// is closed and it is waited for.
+func inBackground(t *testing.T, client net.Conn, f func()) {
+	var running sync.WaitGroup
+	running.Go(f)
+	t.Cleanup(func() {
+		client.Close()
+		running.Wait()
+	})
 }
 
 // A client that takes a few bytes a second of a large answer gets all of it,
@@ -47,7 +58,7 @@ func TestASlowReaderIsNotCut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, client := piped(t)
 				answer := make([]byte, writePiece+5000)
-				taken := takes(client, 100, len(answer), gap)
+				taken := takes(t, client, 100, len(answer), gap)
 				begun := time.Now()
 				// net/http writes the head and the body in one go or in several.
 				for _, part := range [][]byte{answer[:1], answer[1:4096], answer[4096:]} {
@@ -74,12 +85,12 @@ func TestAReaderThatStallsIsCut(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, client := piped(t)
 				lost := make(chan struct{})
-				taken := takes(client, 1000, first, 10*time.Millisecond)
+				taken := takes(t, client, 1000, first, 10*time.Millisecond)
 				stalled := make(chan time.Time, 1)
-				go func() {
+				inBackground(t, client, func() {
 					<-taken
 					stalled <- time.Now()
-				}()
+				})
 				c.lost, c.written = told(func() { close(lost) }), time.Now()
 				n, err := c.Write(make([]byte, 2*writePiece))
 				if !errors.Is(err, os.ErrDeadlineExceeded) || n < first || n >= 2*writePiece {
@@ -99,7 +110,7 @@ func TestPausesBetweenWritesDoNotAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, client := piped(t)
 		const events = 50
-		taken := takes(client, 1000, events*10, 0)
+		taken := takes(t, client, 1000, events*10, 0)
 		for i := range events {
 			time.Sleep(7 * time.Second) // the model thinks
 			if _, err := c.Write(make([]byte, 10)); err != nil {
@@ -124,12 +135,14 @@ func TestABodyThatStallsIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, client := piped(t)
 		c.owesBody(true)
-		go func() {
+		inBackground(t, client, func() {
 			for range 20 {
 				time.Sleep(bodyTimeout - time.Second)
-				client.Write([]byte("x"))
+				if _, err := client.Write([]byte("x")); err != nil {
+					return
+				}
 			}
-		}()
+		})
 		begun, p := time.Now(), make([]byte, 100)
 		for i := range 20 {
 			if n, err := c.Read(p); n != 1 || err != nil {
@@ -153,17 +166,17 @@ func TestAClientThatWaitsOwesNoBody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, client := piped(t)
 				c.owesBody(true)
-				go client.Write([]byte("body"))
+				inBackground(t, client, func() { client.Write([]byte("body")) })
 				p := make([]byte, 100)
 				if n, err := c.Read(p); n != 4 || err != nil {
 					t.Fatal(n, err)
 				}
 				next := make(chan error, 1)
 				listen := func() {
-					go func() {
+					inBackground(t, client, func() {
 						_, err := c.Read(make([]byte, 1))
 						next <- err
-					}()
+					})
 				}
 				if listensFirst {
 					listen()

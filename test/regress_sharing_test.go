@@ -61,10 +61,9 @@ func TestBasicCredentialsNeverShare(t *testing.T) {
 func TestExplicitKeyOfALargeAnswerInFlight(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
-	defer close(gate)
 	big := up.Chunk(strings.Repeat("z", 40<<10))
 	u := up.New(t, up.Seq(up.Open(), up.Events(big, big, big), up.Gate(gate), up.Events(up.Finish(), up.Done)))
-	g := harness.Start(t, u.URL(), harness.Config{"store.max_body": "64KiB"})
+	g := harness.Start(t, u.URL(), harness.Config{"store.max_body": "64KiB", "policy.timeouts.idle": "10s"})
 	const key = "Idempotency-Key: big"
 	s := g.Open(harness.Chat, cc(stream), key)
 	for range 3 {
@@ -77,7 +76,7 @@ func TestExplicitKeyOfALargeAnswerInFlight(t *testing.T) {
 	wantCalls(t, u, 1)
 	problem{422, "idempotency_key_reused", "false", "refused", "key_reused", ""}.want(t, g.Chat(said("other", stream), key))
 	wantCalls(t, u, 1)
-	gate <- struct{}{}
+	close(gate)
 	s.Rest()
 	if got := harness.Data(s.Raw()); got[len(got)-1] != up.Done {
 		t.Errorf("the first ended with %q", got[len(got)-1])
@@ -96,8 +95,8 @@ func TestAShortTimeoutMakesNoMemo(t *testing.T) {
 		"deadline":     {up.RST, "800ms", 502, "deadline"},
 		"told to wait": {up.Fail(503, "busy", "Retry-After: 2"), "2500ms", 503, "retry_after_exceeds_deadline"},
 	} {
-		for _, body := range []string{cc(), cc(stream)} {
-			t.Run(name+body[len(body)-6:], func(t *testing.T) {
+		for kind, body := range map[string]string{"JSON": cc(), "stream": cc(stream)} {
+			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				u := up.New(t, c.says, up.OK("for who waits"))
 				g := harness.Start(t, u.URL())

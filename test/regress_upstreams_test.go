@@ -22,8 +22,8 @@ func TestUpstreamStatusesThatAnswerNothing(t *testing.T) {
 		"099":            up.Seq(up.Raw("HTTP/1.1 099 What\r\nContent-Length: 2\r\n\r\n{}"), up.Cut),
 		"099, left open": up.Seq(up.Raw("HTTP/1.1 099 What\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"), up.Hang(30*time.Second)),
 	} {
-		for _, body := range []string{cc(), cc(stream)} {
-			t.Run(name+body[len(body)-6:], func(t *testing.T) {
+		for kind, body := range map[string]string{"JSON": cc(), "stream": cc(stream)} {
+			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				u := up.New(t, says)
 				g := harness.Start(t, u.URL())
