@@ -198,7 +198,7 @@ func (e *events) fill() {
 	if cap(e.buf)-len(e.buf) < leastRoom {
 		// As large as all before it together, and twice as large as an event
 		// that did not end in it.
-		e.renew(max(firstBuffer, min(e.came, mostBuffer), 2*left))
+		e.renew(max(firstBuffer, min(e.came, mostBuffer), min(2*left, maxEvent+leastRoom)))
 	}
 	n, err := e.read(e.buf[len(e.buf):cap(e.buf)])
 	e.came += n
