@@ -21,6 +21,7 @@ type Log struct {
 	fate    *Head // how the answer came out: its head, or of an error told inside it
 	whole   bool  // it ended as an answer that others may be given
 	unkept  bool  // the store could not be told of the end
+	lost    bool  // its leader, on another node, was lost before the end
 	first   int   // index of frames[0]: those before it were dropped
 	held    int64 // size of frames
 	opened  *Head // the upstream has answered 200 and nothing was appended yet
@@ -74,6 +75,22 @@ func (l *Log) mark(whole, recorded bool) {
 	l.mu.Lock()
 	l.whole, l.unkept = whole, !recorded
 	l.mu.Unlock()
+}
+
+// lose ends a copy of a log whose leader was lost.
+func (l *Log) lose() {
+	l.mu.Lock()
+	l.lost = true
+	l.mu.Unlock()
+	l.End()
+}
+
+// Lost says that the log has ended because its leader, on another node, was
+// lost: who was shown nothing of it may claim anew.
+func (l *Log) Lost() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
 }
 
 // Unrecorded says that the log has ended and the store could not be told.

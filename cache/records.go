@@ -10,7 +10,8 @@ import (
 )
 
 // Records is how one process uses a Store: duplicates meet in memory first,
-// so that however many follow a call here, the store sees one claim.
+// so that however many follow a call here, the store sees one claim. A call
+// that is led elsewhere has one copy of its log here, which all followers read.
 type Records struct {
 	Store  Store
 	Lease  time.Duration // how long a claim lasts without renewal
@@ -40,6 +41,8 @@ type Entry struct {
 	// Of a leader's entry; guarded by records.mu.
 	owed     []time.Time // when clients left without all of it
 	leading  bool        // its claim is held
+	away     bool        // it is led on another node: log is a copy
+	wanted   bool        // somebody on another node reads the log: it is published
 	settling bool
 	fenced   bool // another leads: there is nothing to renew
 }
@@ -100,6 +103,9 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 			continue // what that request was says nothing of this one
 		}
 		if got := r.meet(e, c, until); got != nil {
+			if got.Role == Twin && e.away { // an answer may be owed: the store knows
+				return r.ask(ctx, &Entry{records: r, claim: c, ready: make(chan struct{})}, until)
+			}
 			return got, nil
 		}
 		// About to be settled: ask again then.
@@ -137,11 +143,8 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 		close(e.ready)
 		return e, nil
 	}
-	if g.Role == Follow {
-		// Somebody leads whose log is not in this process. (A call of this
-		// process whose settlement was lost looks like that too, until its
-		// lease lapses.)
-		e.Role, e.Share = Twin, ""
+	if err == nil && g.Role == Follow {
+		return r.followAway(e, until), nil
 	}
 	e.noLead, e.err = true, err
 	r.forget(e)
@@ -151,6 +154,9 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 	}
 	return e.replay(until), nil
 }
+
+// Away says that the call is led on another node, which may be lost.
+func (e *Entry) Away() bool { return e.away || e.lead != nil && e.lead.away }
 
 // replay joins an entry that replays to its result; others are as they are.
 func (e *Entry) replay(until time.Time) *Entry {
@@ -240,7 +246,10 @@ func (r *Records) renew() {
 	}
 	r.mu.Unlock()
 	for _, e := range leads {
-		_, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+		wanted, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+		if wanted {
+			r.Wanted(e.Hold())
+		}
 		r.mu.Lock()
 		over := e.settling // a renewal that crossed the settlement is refused rightly
 		e.fenced = e.fenced || errors.Is(err, ErrFenced)
@@ -279,15 +288,36 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 		res.Frames = shared(frames, last)
 	} else { // a part of an answer must never replay
 		res.State, res.Frames, keep = Released, nil, 0
+		if e.published() && all { // but those who follow elsewhere read it to its end
+			res.Frames = shared(frames, last)
+		}
 	}
-	err := r.Store.Settle(context.Background(), e.Hold(), Settlement{
-		Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk,
-	})
+	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk}
+	err := r.Store.Settle(context.Background(), e.Hold(), set)
+	if errors.Is(err, ErrAway) {
+		go r.settleLater(e.Hold(), set)
+	}
 	e.log.mark(whole, err == nil)
 	r.forget(e) // first: who asks once the end is out asks the store
 	e.log.End(last...)
 	r.oops("settle", err)
 	return err
+}
+
+// settleFor is how long a settlement that the store did not hear of is sent
+// again. Whoever asks for the record meanwhile waits for it, or for the lease
+// to lapse.
+const settleFor = time.Minute
+
+// settleLater tells the store of an end that it did not hear of. The nonce is
+// the same, so that one whose acknowledgement was lost counts once.
+func (r *Records) settleLater(h Hold, set Settlement) {
+	for end := time.Now().Add(settleFor); time.Now().Before(end); {
+		time.Sleep(readAgain)
+		if err := r.Store.Settle(context.Background(), h, set); !errors.Is(err, ErrAway) {
+			return
+		}
+	}
 }
 
 // shared gives the frames as they may be kept: less what only the leader's

@@ -599,12 +599,12 @@ func TestSettleFails(t *testing.T) {
 			h.Errorf("told of %q", told)
 		}
 		h.failing("")
-		// The store still takes the call for running: it can't be followed here.
-		h.is(marked(), cache.Twin, "")
-		h.is(claim(cache.Duplicates), cache.Twin, "")
-		time.Sleep(lease)
-		if e := h.is(marked(), cache.Lead, ""); !e.Lapsed {
-			h.Error("the attempt before is ambiguous, and nobody is told")
+		// The store still takes the call for running, until it hears of its end.
+		if got := read(h.is(marked(), cache.Follow, cache.RetryMarked)); got != "x" {
+			h.Errorf("a repeat got %q", got)
+		}
+		if got := read(h.is(marked(), cache.Replay, cache.RetryMarked)); got != "x" {
+			h.Errorf("the store's answer is %q", got)
 		}
 	})
 }

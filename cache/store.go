@@ -113,6 +113,10 @@ type Settlement struct {
 // the record is gone. Nothing was changed.
 var ErrFenced = errors.New("cache: the claim was taken over")
 
+// ErrLapsed says that the lease of the call in flight ran out: its leader is
+// dead or stopped, and whoever claims next leads.
+var ErrLapsed = errors.New("cache: the leader's lease lapsed")
+
 // ErrAway says that the store could not be asked, or did not answer in time.
 // The step may or may not have had its effect.
 var ErrAway = errors.New("cache: the store is away")
@@ -134,7 +138,8 @@ type Store interface {
 	// Read gives the frames of the log from index from on. result is nil
 	// while the record is in flight; then Read waits for the first new frame
 	// until ctx ends, and leaves the mark that Renew reports as wanted.
-	// A log that is gone is ErrFenced.
+	// A log that is gone is ErrFenced, one that nobody leads any more
+	// ErrLapsed.
 	Read(ctx context.Context, h Hold, from int) (frames []Frame, result *Result, err error)
 	// Settle ends the record. Completed and failed results answer repeats
 	// for s.Keep; a released record is gone at once, its fence remembered.

@@ -32,8 +32,9 @@ type delivery struct {
 	sent   bool        // it was sent away, while the record runs on
 }
 
-// deliver reads a record to its client, from its beginning to its end.
-func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *cache.Entry, ev *event) {
+// deliver reads a record to its client, from its beginning to its end. false:
+// its leader was lost, and the client was told nothing yet.
+func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *cache.Entry, ev *event) bool {
 	d := &delivery{g: g, w: w, c: c, entry: e, ev: ev}
 	d.flush, _ = w.(http.Flusher)
 	if e.Role == cache.Follow {
@@ -41,7 +42,17 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		defer g.metrics.followers(c.op, -1)
 	}
 	defer e.Reader.Leave()
-	all := d.read(r) && !d.broken && r.Context().Err() == nil
+	all := d.read(r)
+	if all && e.Log().Lost() {
+		if !d.begun {
+			return false
+		}
+		d.lost()
+	}
+	if e.Away() && e.Role != cache.Lead {
+		c.forget()
+	}
+	all = all && !d.broken && r.Context().Err() == nil
 	switch {
 	case c.explicit(): // replays anyhow
 	case all:
@@ -50,6 +61,18 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		e.Owe()
 	}
 	d.end(all)
+	return true
+}
+
+// lost tells a client that has a part of an answer that the rest is lost.
+func (d *delivery) lost() {
+	d.ev.outcome, d.ev.reason = outcomeFailed, string(policy.StreamBroken)
+	if d.events {
+		d.write(errorEvent(d.c.op.surface, errorBody(d.c.op.surface, 502, "upstream_error",
+			"the gateway that ran this call was lost before its end", "")))
+		return
+	}
+	d.broken = true
 }
 
 // read moves frames from the record to the client until the record ends, the

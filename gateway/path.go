@@ -31,18 +31,23 @@ func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refus
 	}
 	ev.of(c)
 	g.setKey(c, r.Header)
-	entry, why := g.claim(r.Context(), c, ev)
-	if why != nil {
-		c.forget()
-		return why
+	for {
+		entry, why := g.claim(r.Context(), c, ev)
+		if why != nil {
+			c.forget()
+			return why
+		}
+		switch {
+		case entry.Role == cache.Lead:
+			g.workers.do(func() { g.lead(entry, c) })
+		case !entry.Away(): // its answer comes from elsewhere
+			c.forget()
+		}
+		if g.deliver(w, r, c, entry, ev) {
+			return nil
+		}
+		// The node that led it was lost before anything was shown: claim anew.
 	}
-	if entry.Role == cache.Lead {
-		g.workers.do(func() { g.lead(entry, c) })
-	} else {
-		c.forget()
-	}
-	g.deliver(w, r, c, entry, ev)
-	return nil
 }
 
 // lead is one record's life: attempts upstream until one answers, its frames

@@ -428,8 +428,15 @@ func readWaits(f *fixture) {
 	over := read(0)
 	f.pass(lease)
 	f.leads(derived(key(2), cache.Duplicates))
-	if g := <-over; !errors.Is(g.err, cache.ErrFenced) {
+	if g := <-over; !errors.Is(g.err, cache.ErrLapsed) && !errors.Is(g.err, cache.ErrFenced) {
 		f.Fatalf("the reader of a claim that was taken over got %+v", g)
+	}
+
+	h = f.leads(derived(key(3), cache.Duplicates))
+	over = read(0)
+	f.pass(lease)
+	if g := <-over; !errors.Is(g.err, cache.ErrLapsed) { // nobody claims, and it must be known all the same
+		f.Fatalf("the reader of a claim whose lease lapsed got %+v", g)
 	}
 }
 

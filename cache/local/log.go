@@ -67,14 +67,21 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 		if r.changed == nil {
 			r.changed = make(chan struct{})
 		}
-		changed := r.changed
+		changed, left := r.changed, time.Until(r.lease)
 		sh.mu.Unlock()
+		if left <= 0 {
+			return nil, nil, cache.ErrLapsed
+		}
+		lapse := time.NewTimer(left)
 		select {
 		case <-changed:
+		case <-lapse.C:
 		case <-ctx.Done():
+			lapse.Stop()
 			return nil, nil, context.Cause(ctx)
 		case <-s.closed:
 		}
+		lapse.Stop()
 	}
 }
 

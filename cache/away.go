@@ -1,0 +1,158 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A call that one node leads is read on another from the store: the leader
+// publishes its log once somebody there asks for it, and each node that
+// follows keeps one copy, however many read it.
+
+const (
+	publishEvery = 20 * time.Millisecond // frames wait so long for others to be published with
+	publishBytes = 16 << 10              // or until there are so many bytes of them
+	readAgain    = 250 * time.Millisecond
+)
+
+var errIdle = errors.New("cache: nobody reads the copy any more")
+
+// followAway makes an entry a follower of a call that another node leads.
+func (r *Records) followAway(e *Entry, until time.Time) *Entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if other := r.live[e.claim.Key]; other != nil && other != e && other.away && other.Fence == e.Fence {
+		if reader, ok := other.log.Join(until); ok {
+			e.Reader, e.lead = reader, other
+			close(e.ready)
+			return e
+		}
+	}
+	e.log, e.away = NewLog(r.Window), true
+	e.Reader, _ = e.log.Join(until)
+	r.live[e.claim.Key] = e
+	ctx, cancel := context.WithCancelCause(context.Background())
+	e.log.OnIdle(func() {
+		if e.log.Abandon() {
+			cancel(errIdle)
+		}
+	})
+	close(e.ready)
+	go r.copy(ctx, e)
+	return e
+}
+
+// copy moves the log of a call that is led elsewhere into its copy here, to
+// its end. A leader that is lost ends the copy as lost.
+func (r *Records) copy(ctx context.Context, e *Entry) {
+	defer r.forget(e)
+	for n := 0; ; {
+		frames, res, err := r.Store.Read(ctx, e.Hold(), n)
+		switch {
+		case ctx.Err() != nil:
+			e.log.lose()
+			return
+		case errors.Is(err, ErrFenced) || errors.Is(err, ErrLapsed):
+			r.forget(e) // first: who is told claims anew
+			e.log.lose()
+			return
+		case err != nil:
+			r.oops("read", err)
+			select {
+			case <-time.After(readAgain):
+			case <-ctx.Done():
+			}
+			continue
+		case res != nil && res.State == Released && len(res.Frames) == 0:
+			r.forget(e) // given up, or too large to be handed on
+			e.log.lose()
+			return
+		case res != nil:
+			e.log.mark(res.State == Completed, true)
+			r.forget(e)
+			e.log.End(frames...)
+			return
+		}
+		if e.log.Append(ctx, frames...) != nil {
+			e.log.lose()
+			return
+		}
+		n += len(frames)
+	}
+}
+
+// Wanted says that somebody on another node reads the log of a call that is
+// led here. An engine that hears of it tells at once; Renew tells in any case.
+func (r *Records) Wanted(h Hold) {
+	r.mu.Lock()
+	e := r.live[h.Key]
+	start := e != nil && e.leading && e.Fence == h.Fence && !e.wanted && !e.settling
+	if start {
+		e.wanted = true
+	}
+	r.mu.Unlock()
+	if !start {
+		return
+	}
+	if reader, ok := e.log.Join(time.Time{}); ok {
+		go r.publish(e, reader)
+	}
+}
+
+func (e *Entry) published() bool {
+	e.records.mu.Lock()
+	defer e.records.mu.Unlock()
+	return e.wanted
+}
+
+// publish puts the log into the store, from its beginning, until it ends or
+// nobody elsewhere reads it any more. Its reader counts as one of the call's.
+func (r *Records) publish(e *Entry, reader *Reader) {
+	defer reader.Leave()
+	batch := time.NewTimer(0)
+	defer batch.Stop()
+	var frames []Frame
+	for n := 0; ; {
+		var ended bool
+		frames, _, ended = reader.Take(frames[:0:0])
+		if ended { // the settlement has it all
+			return
+		}
+		for len(frames) > 0 {
+			part := frames
+			for i, b := 0, int64(0); i < len(part); i++ {
+				if b += part[i].size(); b >= publishBytes {
+					part = part[:i+1]
+				}
+			}
+			err := r.Store.Append(context.Background(), e.Hold(), n, shared(part, nil))
+			if errors.Is(err, ErrFenced) {
+				return
+			}
+			if err != nil {
+				r.oops("append", err)
+				select {
+				case <-time.After(readAgain):
+				case <-e.log.Done():
+					return
+				}
+				continue
+			}
+			n += len(part)
+			frames = frames[len(part):]
+		}
+		select {
+		case <-reader.Woken():
+		case <-e.log.Done():
+			return
+		}
+		// What comes within a moment goes together.
+		batch.Reset(publishEvery)
+		select {
+		case <-batch.C:
+		case <-e.log.Done():
+			return
+		}
+	}
+}
