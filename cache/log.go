@@ -28,7 +28,7 @@ type Log struct {
 	over    bool  // grew beyond the window
 	closed  bool  // abandoned: takes no readers, though it may still run
 	ended   bool
-	done    chan struct{} // closed at the end, and at once for a settled log
+	done    chan struct{} // closed at the end; made on demand
 	readers []*Reader
 	idle    time.Time     // since when nobody reads; zero while somebody does
 	gone    chan struct{} // closed when the last reader leaves; made on demand
@@ -37,7 +37,7 @@ type Log struct {
 
 // NewLog makes an empty log. window is in bytes.
 func NewLog(window int64) *Log {
-	return &Log{window: window, done: make(chan struct{})}
+	return &Log{window: window}
 }
 
 // OnIdle has f called each time the last reader leaves a log that has not
@@ -104,7 +104,7 @@ var closedChan = func() chan struct{} { c := make(chan struct{}); close(c); retu
 
 // SettledLog is the log of a result: already at its end.
 func SettledLog(r *Result) *Log {
-	l := &Log{frames: r.Frames, ended: true, done: closedChan, window: 1 << 62, whole: r.State == Completed}
+	l := &Log{frames: r.Frames, ended: true, window: 1 << 62, whole: r.State == Completed}
 	l.note(r.Frames)
 	return l
 }
@@ -185,12 +185,24 @@ func (l *Log) End(frames ...Frame) {
 	l.frames = append(l.frames, frames...)
 	l.ended = true
 	l.wake()
+	if l.done != nil {
+		close(l.done)
+	}
 	l.mu.Unlock()
-	close(l.done)
 }
 
 // Done is closed when the log has ended.
-func (l *Log) Done() <-chan struct{} { return l.done }
+func (l *Log) Done() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		return closedChan
+	}
+	if l.done == nil {
+		l.done = make(chan struct{})
+	}
+	return l.done
+}
 
 func (l *Log) wake() {
 	for _, r := range l.readers {
@@ -289,7 +301,6 @@ func (l *Log) Join(until time.Time) (*Reader, bool) {
 	r := &Reader{log: l, until: until, woken: make(chan struct{}, 1)}
 	l.idle = time.Time{}
 	l.readers = append(l.readers, r)
-	r.tell()
 	return r, true
 }
 
@@ -308,7 +319,8 @@ func (r *Reader) Begun() {
 	r.log.mu.Unlock()
 }
 
-// Woken receives when there may be something new to take.
+// Woken receives when there may be something new to take since Take was last
+// called: call that first.
 func (r *Reader) Woken() <-chan struct{} { return r.woken }
 
 // Take appends the frames that came since the last call to dst. ended: the

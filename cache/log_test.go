@@ -210,7 +210,6 @@ func TestLogFrameLargerThanTheWindow(t *testing.T) {
 func TestLogOpened(t *testing.T) {
 	l := NewLog(1000)
 	r := join(t, l)
-	<-r.Woken() // of joining
 	if frames, opened, ended := r.Take(nil); frames != nil || opened != nil || ended {
 		t.Error("an empty log has something")
 	}
@@ -345,9 +344,12 @@ func TestLogTogether(t *testing.T) {
 					return
 				}
 				var got []Frame
-				for ended := false; !ended && len(got) < 5*n; {
+				for {
+					var ended bool
+					if got, _, ended = r.Take(got); ended || len(got) >= 5*n {
+						break
+					}
 					<-r.Woken()
-					got, _, ended = r.Take(got)
 				}
 				if s := said(got); !strings.HasPrefix(strings.Repeat("0123456789", 100), s) {
 					t.Errorf("got %q", s)
