@@ -130,10 +130,10 @@ func TestLogBeyondTheWindow(t *testing.T) {
 		if _, whole := l.Whole(); whole {
 			t.Error("it counts as whole")
 		}
-		var got string
+		var got strings.Builder
 		for {
 			frames, _, ended := slow.Take(nil)
-			got += said(frames)
+			got.WriteString(said(frames))
 			if ended {
 				break
 			}
@@ -143,8 +143,8 @@ func TestLogBeyondTheWindow(t *testing.T) {
 			l.mu.Unlock()
 			<-slow.Woken()
 		}
-		if one := <-quickly; one != got || len(got) != frame*frames+1 {
-			t.Errorf("the slow one got %d bytes, the quick one %d", len(got), len(one))
+		if one := <-quickly; one != got.String() || len(got.String()) != frame*frames+1 {
+			t.Errorf("the slow one got %d bytes, the quick one %d", len(got.String()), len(one))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -257,9 +258,7 @@ func (d *delivery) header(head *cache.Head) {
 	d.begun, d.events = true, head.Events
 	d.is(head)
 	h := d.w.Header()
-	for name, values := range head.Header {
-		h[name] = values
-	}
+	maps.Copy(h, head.Header)
 	if d.entry.Role == cache.Lead {
 		for name, values := range head.Own {
 			if name == "Vary" { // beside what CORS says

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 
 	"oncegate/cache"
@@ -32,9 +33,7 @@ func failure(s surface, res policy.Result, cause error) (*cache.Head, []byte) {
 	if upstream != nil {
 		var shared map[string][]string
 		shared, head.Own = split(upstream.Header)
-		for name, values := range shared {
-			h[name] = values
-		}
+		maps.Copy(h, shared)
 		delete(head.Own, "Location")
 	}
 	h.Set("Content-Type", "application/json")

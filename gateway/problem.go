@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -255,9 +256,7 @@ func refuse(w http.ResponseWriter, ev *event, p *refusal) {
 		ev.outcome = outcomeFailed
 	}
 	head, body := p.answer(ev.op.surface)
-	for name, values := range head.Header {
-		h[name] = values
-	}
+	maps.Copy(h, head.Header)
 	ev.mark(h)
 	if p.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="oncegate"`)

@@ -68,14 +68,14 @@ func TestCredentials(t *testing.T) {
 		}
 		drained(t, a)
 		request, body := u.last()
-		got := ""
+		var got strings.Builder
 		for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key"} {
 			if v := request.Header.Get(name); v != "" {
-				got += name + " " + v
+				got.WriteString(name + " " + v)
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s, wire %d: %q, want %q", c.kind, c.wire, got, c.want)
+		if got.String() != c.want {
+			t.Errorf("%s, wire %d: %q, want %q", c.kind, c.wire, got.String(), c.want)
 		}
 		if (request.Header.Get("Anthropic-Version") != "") != (c.wire == Messages) {
 			t.Errorf("%s, wire %d: anthropic-version %q", c.kind, c.wire, request.Header.Get("Anthropic-Version"))

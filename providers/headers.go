@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 )
@@ -38,9 +39,7 @@ var (
 // credential. The values are shared with the call; nobody changes them.
 func (r *Relay) requestHeader(c *Call, credential int) http.Header {
 	h := make(http.Header, len(c.Header)+5)
-	for name, values := range c.Header {
-		h[name] = values
-	}
+	maps.Copy(h, c.Header)
 	if c.ContentType != "" {
 		h["Content-Type"] = []string{c.ContentType}
 	}
