@@ -276,7 +276,7 @@ func TestModesInFlight(t *testing.T) {
 				h.Errorf("got %q", got)
 			}
 		}
-		lead = h.is(keyed(1), cache.Mismatch, "") // the key of a derived record
+		h.is(keyed(1), cache.Mismatch, "") // the key of a derived record
 	})
 	inHouse(t, func(h *house) {
 		lead := h.is(keyed(1), cache.Lead, "")
