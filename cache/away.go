@@ -14,6 +14,7 @@ const (
 	publishEvery = 20 * time.Millisecond // frames wait so long for others to be published with
 	publishBytes = 16 << 10              // or until there are so many bytes of them
 	readAgain    = 250 * time.Millisecond
+	lostAfter    = time.Second // a copy is given up when the store has not answered for so long
 )
 
 var errIdle = errors.New("cache: nobody reads the copy any more")
@@ -47,8 +48,14 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 // its end. A leader that is lost ends the copy as lost.
 func (r *Records) copy(ctx context.Context, e *Entry) {
 	defer r.forget(e)
+	var silent time.Time // since when the store has not answered
 	for n := 0; ; {
 		frames, res, err := r.Store.Read(ctx, e.Hold(), n)
+		if !errors.Is(err, ErrAway) {
+			silent = time.Time{}
+		} else if silent.IsZero() {
+			silent = time.Now()
+		}
 		switch {
 		case ctx.Err() != nil:
 			e.log.lose()
@@ -57,8 +64,12 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 			r.forget(e) // first: who is told claims anew
 			e.log.lose()
 			return
-		case err != nil:
+		case err != nil && time.Since(silent) > lostAfter:
 			r.oops("read", err)
+			r.forget(e) // who reads it claims anew, and runs unprotected if need be
+			e.log.lose()
+			return
+		case err != nil:
 			select {
 			case <-time.After(readAgain):
 			case <-ctx.Done():

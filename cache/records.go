@@ -376,13 +376,16 @@ func (e *Entry) Owe() {
 	}
 	if e.Role != Replay {
 		r.mu.Lock()
-		if !lead.settling {
+		if !lead.settling && !lead.away {
 			lead.owed = append(lead.owed, time.Now())
 			r.mu.Unlock()
 			return
 		}
+		away := lead.away
 		r.mu.Unlock()
-		<-lead.log.Done()
+		if !away { // of a call that is led elsewhere the store keeps the debts
+			<-lead.log.Done()
+		}
 	}
 	r.oops("owe", r.Store.Owe(context.Background(), e.Hold(), NewNonce(), r.Debt))
 }

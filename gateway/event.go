@@ -112,9 +112,18 @@ func (g *Gateway) finish(ev *event) {
 	}
 	ev.done = true
 	g.metrics.request(ev)
-	if e := g.log.Check(zap.InfoLevel, "request"); e != nil {
+	if e := g.log.Check(ev.level(), "request"); e != nil {
 		e.Write(zap.Inline(ev))
 	}
+}
+
+// level keeps the requests that went well out of a log that is not asked for
+// them: the metrics count them all, and a line costs a tenth of a replay.
+func (ev *event) level() zapcore.Level {
+	if ev.status >= 200 && ev.status < 300 && !ev.left && ev.outcome != outcomeBypassed && ev.outcome != outcomeFailed {
+		return zap.DebugLevel
+	}
+	return zap.InfoLevel
 }
 
 // MarshalLogObject writes the event's fields into its log line.

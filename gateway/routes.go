@@ -58,7 +58,7 @@ func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, &unknownPath, refused)
 		return
 	}
-	message := "there is nothing at this path; base_url ends in /v1"
+	message := "there is nothing at this path; an OpenAI client's base_url ends in /v1, an Anthropic client's does not"
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		message = "this gateway has no operation at this path; name a provider as passthrough in its configuration to have it forwarded"
 	}

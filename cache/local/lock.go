@@ -17,8 +17,8 @@ const lockEvery = 50 * time.Millisecond
 
 // lockDir makes dir this process's alone until the file is closed, or the
 // process is gone however it ended. It waits up to wait for a holder to let
-// go, and then says who holds it.
-func lockDir(dir string, wait time.Duration) (*os.File, error) {
+// go, and then says who holds it; waiting, which may be nil, is told at once.
+func lockDir(dir string, wait time.Duration, waiting func(holder string)) (*os.File, error) {
 	name := filepath.Join(dir, "lock")
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -36,10 +36,15 @@ func lockDir(dir string, wait time.Duration) (*os.File, error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w (the store needs a file system with flock)", name, err)
 		}
-		if time.Since(start) >= wait {
+		if over := time.Since(start) >= wait; over || waiting != nil {
 			holder := "another process"
-			if b, _ := io.ReadAll(io.LimitReader(f, 32)); len(b) > 0 {
+			if b, _ := io.ReadAll(io.NewSectionReader(f, 0, 32)); len(b) > 0 {
 				holder = "process " + strings.TrimSpace(string(b))
+			}
+			if !over {
+				waiting(holder)
+				waiting = nil
+				continue
 			}
 			f.Close()
 			return nil, fmt.Errorf("%s is in use by %s: stop it first, or give this one a directory of its own (store.url)", dir, holder)

@@ -26,6 +26,8 @@ type Options struct {
 	// LockWait is how long Open waits for a directory that another process
 	// has. Zero: it fails at once.
 	LockWait time.Duration
+	// Waiting is told once, at once, if Open has to wait; may be nil.
+	Waiting func(holder string)
 	// Secret is what Store.Secret gives in place of the database's own.
 	Secret []byte
 	// Oops is told of a step behind that failed; may be nil. It must not
@@ -79,7 +81,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 			s.release()
 		}
 	}()
-	if s.lock, err = lockDir(dir, o.LockWait); err != nil {
+	if s.lock, err = lockDir(dir, o.LockWait, o.Waiting); err != nil {
 		return nil, err
 	}
 	if err = s.openDatabase(filepath.Join(dir, "oncegate.db")); err != nil {

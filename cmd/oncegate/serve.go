@@ -167,5 +167,5 @@ func greet(w io.Writer, c *config.Config, noFile bool, data, admin string) {
 	if len(c.Auth.Keys) > 0 {
 		key = ` -H "Authorization: Bearer $KEY"`
 	}
-	fmt.Fprintf(w, "try it, twice at once:\n  curl -i http://%s/v1/chat/completions%s -H 'Content-Type: application/json' -d '{\"model\":\"mock\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}'\n", data, key)
+	fmt.Fprintf(w, "one call, sent twice at once, is one call upstream:\n  for i in 1 2; do curl -si http://%s/v1/chat/completions%s -H 'Content-Type: application/json' -d '{\"model\":\"mock\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}' | grep -i oncegate-outcome & done; wait\n", data, key)
 }

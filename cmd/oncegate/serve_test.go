@@ -97,6 +97,7 @@ func post(t *testing.T, url, body string) (status int, header http.Header, answe
 }
 
 func TestServeWithoutConfig(t *testing.T) {
+	t.Setenv("ONCEGATE_LOG_LEVEL", "debug") // a line for each request, not only for those that went wrong
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	defer http.DefaultClient.CloseIdleConnections()
 	p := start(t, "")
@@ -126,7 +127,7 @@ func TestServeWithoutConfig(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Errorf("stopped with %v\n%s", err, p.log)
 	}
-	if s := p.stdout.String(); !strings.Contains(s, "no config file in sight") || !strings.Contains(s, "curl -i "+p.data) {
+	if s := p.stdout.String(); !strings.Contains(s, "no config file in sight") || !strings.Contains(s, "curl -si "+p.data) {
 		t.Errorf("greeting:\n%s", s)
 	}
 	if _, err := os.Stat(filepath.Join("data", "oncegate.db")); err != nil {

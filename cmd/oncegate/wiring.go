@@ -23,6 +23,10 @@ func openStore(c *config.Config, log *zap.Logger) (*local.Store, error) {
 	return local.Open(c.Store.Directory(), local.Options{
 		LockWait: c.Server.ShutdownGrace,
 		Secret:   []byte(c.Store.Secret),
+		Waiting: func(holder string) { // a warning, so that it is seen at once
+			log.Warn("the store's directory is in use: waiting for its process to stop",
+				zap.String("directory", c.Store.Directory()), zap.String("holder", holder), zap.Duration("at_most", c.Server.ShutdownGrace))
+		},
 		Oops: func(step string, err error) {
 			log.Warn("a step behind at the store failed", zap.String("step", step), zap.Error(err))
 		},

@@ -101,7 +101,7 @@ func (s surroundings) reference(text string, depth int) (value, rest string, err
 	switch {
 	case strings.HasPrefix(after, "}"):
 		if !set {
-			return "", "", &expandError{"the environment has no " + name, "set it, or write ${" + name + ":-default}"}
+			return "", "", &expandError{"the environment has no " + name, "set it, or write ${" + name + ":-VALUE} for what stands in when it is not set"}
 		}
 		return got, after[1:], nil
 	case strings.HasPrefix(after, ":-"):

@@ -36,7 +36,7 @@ func TestFiveFaultsAllAtOnce(t *testing.T) {
 		`testdata/five.yaml:2: server.lisen: unknown key; did you mean listen?`,
 		`testdata/five.yaml:4: dedupe.ttl.chat: "0s" must be more than 0; leave it out for the default of 5m`,
 		`testdata/five.yaml:7: providers[0].kind: "gemini" comes later: this version does not speak to it; use one of openai, anthropic, mock`,
-		`testdata/five.yaml:9: providers[0].api_keys[0]: the environment has no NOPE; set it, or write ${NOPE:-default}`,
+		`testdata/five.yaml:9: providers[0].api_keys[0]: the environment has no NOPE; set it, or write ${NOPE:-VALUE} for what stands in when it is not set`,
 		`testdata/five.yaml:13: models[0].targets[0].provider: "mian" is not a provider; did you mean main?`,
 	}, "\n")
 	if err == nil || err.Error() != want {
