@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"oncegate/cache"
+	"oncegate/policy"
 )
 
 // claim finds out what a call is: a leader, a follower, a replay; or refuses
@@ -30,6 +31,9 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	ev.key = c.key
 	if entry.Role == cache.Mismatch {
 		return nil, keyReused
+	}
+	if entry.Lapsed && g.opt.Journal == nil { // what its dead leader had under way is booked here
+		g.metrics.attempt("-", "crash", policy.Ambiguous)
 	}
 	ev.share = entry.Share
 	return entry, nil

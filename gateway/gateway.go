@@ -151,12 +151,19 @@ func New(o Options) (*Gateway, error) {
 			g.log.Warn("a step at the store failed", zap.String("step", step), zap.Error(err))
 		},
 	}
+	if a, ok := o.Store.(announcer); ok {
+		a.OnWanted(g.records.Wanted)
+	}
 	g.base, g.cancel = context.WithCancelCause(context.Background())
 	for _, a := range o.Lost {
 		g.metrics.attempt(a.Target, "crash", policy.Ambiguous)
 	}
 	return g, nil
 }
+
+// announcer is a store that hears at once when somebody on another node reads
+// a log that is led here.
+type announcer interface{ OnWanted(func(cache.Hold)) }
 
 func setDefaults(o *Options) {
 	for i := range o.Upstreams {

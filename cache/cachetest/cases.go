@@ -57,7 +57,7 @@ func completed(f *fixture) {
 	if head := g.Result.Frames[0].Head; head == nil || head.Status != 200 || head.Target != "mock/m" {
 		f.Errorf("its head is %+v", head)
 	}
-	if age := time.Since(g.Result.Settled); age < 0 || age > time.Minute {
+	if age := f.now().Sub(g.Result.Settled); age < 0 || age > time.Minute {
 		f.Errorf("it was settled %v ago", age)
 	}
 }
@@ -214,7 +214,7 @@ func retention(f *fixture) {
 func debts(f *fixture) {
 	h := f.leads(derived(key(1), cache.Duplicates))
 	s := whole("one")
-	now := time.Now()
+	now := f.now()
 	s.Owed = []time.Time{now.Add(-debt - time.Second), now.Add(-time.Second), now} // one no longer counts
 	f.settle(h, s)
 	f.replays(retry(key(1)), cache.RetryMarked, "one") // takes none
@@ -246,7 +246,7 @@ func debtsEnd(f *fixture) {
 	h := f.leads(derived(key(1), cache.Duplicates))
 	s := whole("one")
 	f.pass(time.Minute)
-	s.Owed = []time.Time{time.Now().Add(-time.Minute)}
+	s.Owed = []time.Time{f.now().Add(-time.Minute)}
 	f.settle(h, s)
 	f.owe(h, 2*time.Minute)
 	f.pass(time.Minute) // the first ends, the second goes on
@@ -517,7 +517,7 @@ func restart(f *fixture) {
 	h := f.leads(explicit(key(1), 1))
 	f.settle(h, s)
 
-	now := time.Now()
+	now := f.now()
 	s = whole("owed")
 	s.Owed = []time.Time{now, now, now}
 	f.settle(f.leads(derived(key(2), cache.Duplicates)), s)
@@ -553,7 +553,7 @@ func restartRetention(f *fixture) {
 	f.restart()
 	f.pass(59 * time.Second)
 	g := f.replays(explicit(key(1), 1), cache.ByKey, "one")
-	if age := time.Since(g.Result.Settled).Round(time.Second); age != 119*time.Second {
+	if age := f.now().Sub(g.Result.Settled).Round(time.Second); age != 119*time.Second {
 		f.Errorf("its age is %v", age)
 	}
 	f.restart()

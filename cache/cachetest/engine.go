@@ -20,8 +20,10 @@ type Engine struct {
 	// Open gives an empty store, and how to open its state again after a
 	// Close, as another process would. The test closes what it opens.
 	Open func(t *testing.T) (s cache.Store, again func() cache.Store)
-	// Pass lets d go by, by the store's clock and by time.Now.
+	// Pass lets d go by, by the store's clock and by Now.
 	Pass func(d time.Duration)
+	// Now is the callers' clock. Nil is time.Now.
+	Now func() time.Time
 }
 
 const (
@@ -34,6 +36,9 @@ const (
 func Run(t *testing.T, e Engine) {
 	if e.Case == nil {
 		e.Case = func(t *testing.T, f func(t *testing.T)) { f(t) }
+	}
+	if e.Now == nil {
+		e.Now = time.Now
 	}
 	for _, c := range []struct {
 		name string
@@ -74,7 +79,7 @@ func Run(t *testing.T, e Engine) {
 		t.Run(c.name, func(t *testing.T) {
 			e.Case(t, func(t *testing.T) {
 				s, again := e.Open(t)
-				f := &fixture{T: t, Store: s, again: again, pass: e.Pass}
+				f := &fixture{T: t, Store: s, again: again, pass: e.Pass, now: e.Now}
 				defer func() { f.Store.Close() }()
 				c.run(f)
 			})
@@ -88,6 +93,7 @@ type fixture struct {
 	Store cache.Store
 	again func() cache.Store
 	pass  func(time.Duration)
+	now   func() time.Time
 }
 
 func (f *fixture) restart() {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -48,7 +49,7 @@ func manyDebts(f *fixture) {
 	s := whole("one")
 	s.Result.Cut = true // so that nothing but a debt is a reason to share
 	for range 4 {
-		s.Owed = append(s.Owed, time.Now())
+		s.Owed = append(s.Owed, f.now())
 	}
 	f.settle(h, s)
 	var wg sync.WaitGroup
@@ -82,7 +83,7 @@ func manyDebts(f *fixture) {
 type (
 	input struct {
 		key   byte
-		step  string // claim, settle, release, owe
+		step  string // claim, settle, release, owe; take: see History
 		retry bool   // claim
 		fence cache.Fence
 		text  string // settle
@@ -102,7 +103,7 @@ type (
 	}
 )
 
-var model = porcupine.Model{
+var model = (&porcupine.NondeterministicModel{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		byKey := map[byte][]porcupine.Operation{}
 		for _, op := range history {
@@ -115,46 +116,73 @@ var model = porcupine.Model{
 		}
 		return parts
 	},
-	Init: func() any { return state{} },
-	Step: func(st, in, out any) (bool, any) {
-		s, i, o := st.(state), in.(input), out.(output)
-		holds := s.state == cache.Dispatched && s.fence == i.fence
-		switch i.step {
-		case "claim":
-			d := cache.Decide(cache.Claim{Mode: cache.Duplicates, Retry: i.retry}, cache.View{State: s.state, Owed: s.owed > 0})
-			if d.Role != o.role || d.Share != o.share {
-				return false, s
+	Init: func() []any { return []any{state{}} },
+	Step: func(st, in, out any) []any {
+		s, i := st.(state), in.(input)
+		if i.step == "take" {
+			if s.owed == 0 {
+				return []any{s}
 			}
-			if d.TakeDebt {
-				s.owed--
-			}
-			switch d.Role {
-			case cache.Lead:
-				return o.fence > s.fence, state{state: cache.Dispatched, fence: o.fence}
-			case cache.Replay:
-				return o.fence == s.fence && o.text == s.text, s
-			}
-			return o.fence == s.fence, s
-		case "settle":
-			if holds {
-				s.state, s.text = cache.Completed, i.text
-			}
-			return o.fenced == !holds, s
-		case "release":
-			if holds {
-				s.state, s.owed = cache.Released, 0
-			}
-			return o.fenced == !holds, s
+			less := s
+			less.owed--
+			return []any{s, less}
 		}
-		if s.fence == i.fence && s.state != cache.Released {
-			s.owed++
+		if ok, next := step(s, i, out.(output)); ok {
+			return []any{next}
 		}
-		return true, s
+		return nil
 	},
 	Equal: func(a, b any) bool { return a.(state) == b.(state) },
+}).ToModel()
+
+func step(s state, i input, o output) (bool, state) {
+	holds := s.state == cache.Dispatched && s.fence == i.fence
+	switch i.step {
+	case "claim":
+		d := cache.Decide(cache.Claim{Mode: cache.Duplicates, Retry: i.retry}, cache.View{State: s.state, Owed: s.owed > 0})
+		if d.Role != o.role || d.Share != o.share {
+			return false, s
+		}
+		if d.TakeDebt {
+			s.owed--
+		}
+		switch d.Role {
+		case cache.Lead:
+			return o.fence > s.fence, state{state: cache.Dispatched, fence: o.fence}
+		case cache.Replay:
+			return o.fence == s.fence && o.text == s.text, s
+		}
+		return o.fence == s.fence, s
+	case "settle":
+		if holds {
+			s.state, s.text = cache.Completed, i.text
+		}
+		return o.fenced == !holds, s
+	case "release":
+		if holds {
+			s.state, s.owed = cache.Released, 0
+		}
+		return o.fenced == !holds, s
+	}
+	if s.fence == i.fence && s.state != cache.Released {
+		s.owed++
+	}
+	return true, s
 }
 
-func linearizable(f *fixture) {
+func linearizable(f *fixture) { History(f.T, 60, f.Store) }
+
+// History has many callers take steps on few keys, over all stores, which are
+// one and the same behind, and checks that what they were told is
+// linearizable. A step that the store did not answer is sent again, with its
+// nonce, until it does.
+//
+// One effect may be had in vain: a claim took a debt, its answer was lost, and
+// the record was claimed anew before it was sent again. It is then decided
+// anew, for the result it was to replay is gone. So a claim that was sent
+// again may have taken a debt, as a step of its own.
+func History(t *testing.T, steps int, stores ...cache.Store) {
+	t.Helper()
 	var (
 		mu      sync.Mutex
 		history []porcupine.Operation
@@ -167,17 +195,43 @@ func linearizable(f *fixture) {
 		tick++
 		return tick
 	}
-	const callers, steps, keys = 8, 60, 3
+	again := func(do func() error) (resent bool) {
+		for begin := time.Now(); ; resent = true {
+			err := do()
+			if !errors.Is(err, cache.ErrAway) {
+				return resent
+			}
+			if time.Since(begin) > 30*time.Second {
+				t.Errorf("for half a minute: %v", err)
+				return resent
+			}
+			time.Sleep(time.Millisecond) // it may be away
+		}
+	}
+	const callers, keys = 8, 3
 	for caller := range callers {
 		wg.Go(func() {
+			store := stores[caller%len(stores)]
 			rnd := rand.New(rand.NewPCG(uint64(caller), 1))
+			note := func(in input, out output, call, end int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				history = append(history, porcupine.Operation{ClientId: caller, Input: in, Call: call, Output: out, Return: end})
+			}
 			do := func(in input, run func() output) {
 				call := now()
 				out := run()
-				end := now()
-				mu.Lock()
-				history = append(history, porcupine.Operation{ClientId: caller, Input: in, Call: call, Output: out, Return: end})
-				mu.Unlock()
+				note(in, out, call, now())
+			}
+			settle := func(h cache.Hold, s cache.Settlement) (o output) {
+				again(func() error {
+					err := store.Settle(t.Context(), h, s)
+					if o.fenced = errors.Is(err, cache.ErrFenced); err != nil && !o.fenced && !errors.Is(err, cache.ErrAway) {
+						t.Error(err)
+					}
+					return err
+				})
+				return o
 			}
 			var known [keys]cache.Fence
 			for n := range steps {
@@ -190,9 +244,16 @@ func linearizable(f *fixture) {
 					do(in, func() output {
 						c := derived(key(k), cache.Duplicates)
 						c.Retry = in.retry
-						g, err := f.Store.Claim(f.Context(), c)
-						if err != nil {
-							f.Error(err)
+						var g cache.Grant
+						call := now()
+						resent := again(func() (err error) {
+							if g, err = store.Claim(t.Context(), c); err != nil && !errors.Is(err, cache.ErrAway) {
+								t.Error(err)
+							}
+							return err
+						})
+						if resent {
+							note(input{key: k, step: "take"}, output{}, call, now())
 						}
 						known[k] = g.Fence
 						o := output{role: g.Role, share: g.Share, fence: g.Fence}
@@ -206,28 +267,33 @@ func linearizable(f *fixture) {
 					do(in, func() output {
 						s := whole(in.text)
 						s.Disk = n%2 == 0
-						err := f.Store.Settle(f.Context(), h, s)
-						if err != nil && !errors.Is(err, cache.ErrFenced) {
-							f.Error(err)
-						}
-						return output{fenced: err != nil}
+						return settle(h, s)
 					})
 				case action < 9:
 					in.step = "release"
 					do(in, func() output {
-						err := f.Store.Settle(f.Context(), h, cache.Settlement{Nonce: cache.NewNonce(), Result: cache.Result{State: cache.Released}})
-						return output{fenced: err != nil}
+						return settle(h, cache.Settlement{Nonce: cache.NewNonce(), Result: cache.Result{State: cache.Released}})
 					})
 				default:
 					in.step = "owe"
-					do(in, func() output { f.owe(h, debt); return output{} })
+					do(in, func() output {
+						nonce := cache.NewNonce()
+						again(func() error {
+							err := store.Owe(t.Context(), h, nonce, debt)
+							if err != nil && !errors.Is(err, cache.ErrAway) {
+								t.Error(err)
+							}
+							return err
+						})
+						return output{}
+					})
 				}
 			}
 		})
 	}
 	wg.Wait()
 	if !porcupine.CheckOperations(model, history) {
-		f.Errorf("%d steps of %d callers are not linearizable", len(history), callers)
+		t.Errorf("%d steps of %d callers are not linearizable", len(history), callers)
 	}
 }
 

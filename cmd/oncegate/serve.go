@@ -13,7 +13,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"oncegate/cache/local"
 	"oncegate/cmd/oncegate/config"
 	"oncegate/gateway"
 )
@@ -54,7 +53,7 @@ func (c *serveCommand) Run(in *invocation) (err error) {
 // serve runs a gateway until ctx ends, then brings it down in order. again
 // gives signals back once the first one was heard; ready is told where the
 // gateway listens, once it does.
-func serve(ctx context.Context, again func(), conf *config.Config, store *local.Store, log *zap.Logger, ready func(data, admin net.Addr)) error {
+func serve(ctx context.Context, again func(), conf *config.Config, store opened, log *zap.Logger, ready func(data, admin net.Addr)) error {
 	// Mock upstreams outlive ctx: calls in flight still need them.
 	mocks, stopMocks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMocks()

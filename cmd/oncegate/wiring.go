@@ -10,37 +10,54 @@ import (
 
 	"go.uber.org/zap"
 
+	"oncegate/cache"
 	"oncegate/cache/local"
+	"oncegate/cache/redis"
 	"oncegate/cmd/oncegate/config"
 	"oncegate/gateway"
 	"oncegate/providers"
 	"oncegate/providers/mock"
 )
 
-// openStore opens the embedded store. It waits for another process to leave
-// the directory as long as that one may take to stop.
-func openStore(c *config.Config, log *zap.Logger) (*local.Store, error) {
-	return local.Open(c.Store.Directory(), local.Options{
-		LockWait: c.Server.ShutdownGrace,
-		Secret:   []byte(c.Store.Secret),
+// opened is a store, and the journal of attempts where it has one.
+type opened struct {
+	cache.Store
+	journal cache.Journal
+	lost    []cache.Attempt
+}
+
+// openStore opens the store. The embedded one waits for another process to
+// leave the directory as long as that one may take to stop.
+func openStore(c *config.Config, log *zap.Logger) (opened, error) {
+	oops := func(step string, err error) {
+		log.Warn("a step behind at the store failed", zap.String("step", step), zap.Error(err))
+	}
+	dir := c.Store.Directory()
+	if dir == "" {
+		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), Oops: oops})
+		return opened{Store: s}, err
+	}
+	s, err := local.Open(dir, local.Options{
+		LockWait: c.Server.ShutdownGrace, Secret: []byte(c.Store.Secret), Oops: oops,
 		Waiting: func(holder string) { // a warning, so that it is seen at once
 			log.Warn("the store's directory is in use: waiting for its process to stop",
-				zap.String("directory", c.Store.Directory()), zap.String("holder", holder), zap.Duration("at_most", c.Server.ShutdownGrace))
-		},
-		Oops: func(step string, err error) {
-			log.Warn("a step behind at the store failed", zap.String("step", step), zap.Error(err))
+				zap.String("directory", dir), zap.String("holder", holder), zap.Duration("at_most", c.Server.ShutdownGrace))
 		},
 	})
+	if err != nil {
+		return opened{}, err
+	}
+	return opened{Store: s, journal: s.Journal(), lost: s.Journal().Lost()}, nil
 }
 
 // newGateway makes the gateway that the configuration describes. Mock
 // upstreams run until ctx ends.
-func newGateway(ctx context.Context, c *config.Config, store *local.Store, log *zap.Logger) (*gateway.Gateway, error) {
+func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Logger) (*gateway.Gateway, error) {
 	o := gateway.Options{
 		Log:         log,
-		Store:       store,
-		Journal:     store.Journal(),
-		Lost:        store.Journal().Lost(),
+		Store:       store.Store,
+		Journal:     store.journal,
+		Lost:        store.lost,
 		AuthOpen:    c.Auth.Open,
 		AdminToken:  c.Auth.AdminToken,
 		MaxBody:     int64(c.Server.MaxBody),

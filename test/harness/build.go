@@ -23,6 +23,10 @@ func Main(m *testing.M) {
 	if !chosen {
 		_ = flag.Set("test.parallel", "12")
 	}
+	if err := leaveOut(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if builds.dir != "" {
 		_ = os.RemoveAll(builds.dir)

@@ -19,6 +19,7 @@ var mayImport = map[string][]string{
 	"gateway":         {"cache", "policy", "providers"},
 	"cache":           {},
 	"cache/local":     {"cache"},
+	"cache/redis":     {"cache"},
 	"cache/cachetest": {"cache"},
 	"policy":          {},
 	"providers":       {"policy"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"oncegate/cache/redis"
 	"regexp"
 	"slices"
 	"strconv"
@@ -141,11 +142,12 @@ func (d *decoder) checkStore(c *Config) {
 	dir, local := strings.CutPrefix(c.Store.URL, "local:")
 	switch {
 	case d.faulty("store.url"):
-	case slices.ContainsFunc(laterStores, func(s string) bool { return strings.HasPrefix(c.Store.URL, s) }):
-		scheme, _, _ := strings.Cut(c.Store.URL, ":")
-		d.faultAt("store.url", scheme+": is not in this version yet", "use local:DIRECTORY until then")
+	case strings.HasPrefix(c.Store.URL, "redis"):
+		if err := redis.CheckURL(c.Store.URL); err != nil {
+			d.faultAt("store.url", err.Error(), "write redis://HOST:6379/0, rediss://, redis+cluster:// or redis+sentinel://")
+		}
 	case !local || dir == "":
-		d.faultAt("store.url", "is not a store", "write local:DIRECTORY, as local:./data")
+		d.faultAt("store.url", "is not a store", "write local:DIRECTORY, as local:./data, or redis://HOST:6379/0")
 	}
 	if s := c.Store.Secret; s != "" && len(s) < 16 {
 		d.faultAt("store.secret", "is shorter than 16 bytes", "make a longer one (openssl rand -hex 32), or leave it out and one is made")

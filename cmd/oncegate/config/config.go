@@ -92,7 +92,7 @@ type Key struct {
 
 // Store says where records are kept.
 type Store struct {
-	// local: and a directory, made at first start. A relative one is under the working directory.
+	// local: and a directory, made at first start, for one node; a relative one is under the working directory. For several nodes on one Redis: redis://, rediss:// (TLS), redis+sentinel://, redis+cluster://, as redis://user:password@host:6379/0.
 	URL string `yaml:"url" default:"local:./data" url:"true"`
 	// What all record keys are derived from, 16 bytes or more. Empty: made at first start and kept in the store.
 	Secret string `yaml:"secret" secret:"true"`

@@ -23,9 +23,6 @@ var later = map[string]bool{
 // laterKinds are provider kinds to come, refused by name.
 var laterKinds = map[string]bool{"gemini": true, "bedrock": true, "azure": true}
 
-// laterStores are the store schemes to come.
-var laterStores = []string{"redis://", "rediss://", "redis+sentinel://", "redis+cluster://"}
-
 // isLater says whether a key that no struct has is one to come.
 func isLater(path string) bool {
 	p := withoutIndexes(path)

@@ -84,7 +84,7 @@ func TestFaults(t *testing.T) {
 		{"key's model", "providers: [{name: mock, kind: mock}]\nmodels: [{name: gpt-4.1, targets: [{provider: mock}]}]\nauth: {keys: [{name: a, hash: '" + hash + "', models: [gpt-4.2]}]}\n", "did you mean gpt-4.1?"},
 		{"key's models, none", small + "auth: {keys: [{name: a, hash: '" + hash + "', models: []}]}\n", "auth.keys[0].models: lists none; leave it out"},
 		{"key's tools", small + "auth: {keys: [{name: a, hash: '" + hash + "', tools: [x]}]}\n", "auth.keys[0].tools: not in this version yet"},
-		{"redis", small + "store: {url: 'redis://user:hunter2@h:1'}\n", "store.url: redis: is not in this version yet; use local:DIRECTORY"},
+		{"redis", small + "store: {url: 'redis://user:hunter2@h:port'}\n", "store.url: the store's URL has a host or port that can't be read"},
 		{"store", small + "store: {url: './data'}\n", "store.url: is not a store"},
 		{"store secret", small + "store: {secret: short}\n", "store.secret: is shorter than 16 bytes"},
 		{"replicas", small + "store: {replicas: 1}\n", "store.replicas: not in this version yet"},

@@ -30,8 +30,14 @@ func (c *Config) PolicyOf(p Provider) policy.Config {
 	}
 }
 
-// Directory is where the local store keeps its files.
-func (s Store) Directory() string { return strings.TrimPrefix(s.URL, "local:") }
+// Directory is where the local store keeps its files; empty for another store.
+func (s Store) Directory() string {
+	dir, _ := strings.CutPrefix(s.URL, "local:")
+	if dir == s.URL {
+		return ""
+	}
+	return dir
+}
 
 // ModeOf is a checked mode; nil: the text is empty, and another one counts.
 func ModeOf(text string) *cache.Mode {

@@ -1,0 +1,193 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	redis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	// timeout is for a dial, a read, a write and a wait for a connection. The
+	// client's own are 3 to 5 s: a hung server would hold up every request.
+	timeout = 500 * time.Millisecond
+	// stepTimeout is for all of them together, so that a request knows within
+	// a second that it must do without.
+	stepTimeout = 800 * time.Millisecond
+	// redirections that a step follows, each after the server said that it did
+	// not run it
+	redirections = 4
+)
+
+// client runs scripts on the server that has their keys. A script is sent once:
+// a second time only where the server said that it did not run it.
+type client struct {
+	universal redis.UniversalClient
+	cluster   *redis.ClusterClient // nil: there is one server
+}
+
+var quiet sync.Once
+
+// connect makes a client. It dials nothing. greet is called on each new
+// connection; its error refuses the connection.
+func connect(a address, poolSize int, greet func(ctx context.Context, addr string, cn *redis.Conn) error) *client {
+	// It reports to standard error; what matters comes back as an error.
+	quiet.Do(logging.Disable)
+	if poolSize <= 0 {
+		poolSize = max(32, 10*runtime.GOMAXPROCS(0))
+	}
+	o := redis.Options{
+		Addr: a.hosts[0], Username: a.user, Password: a.password, DB: a.db, TLSConfig: a.tls,
+		MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
+		ContextTimeoutEnabled: true,
+		PoolSize:              poolSize,
+		// Nothing that a step does not need: the older protocol has all there
+		// is to a step, and no pushes in between.
+		Protocol: 2, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	onConnect := func(addr string) func(context.Context, *redis.Conn) error {
+		return func(ctx context.Context, cn *redis.Conn) error { return greet(ctx, addr, cn) }
+	}
+	o.OnConnect = onConnect("")
+	switch a.kind {
+	case cluster:
+		c := redis.NewClusterClient(clusterOptions(a, o, onConnect))
+		return &client{universal: c, cluster: c}
+	case sentinel:
+		return &client{universal: redis.NewFailoverClient(sentinelOptions(a, o))}
+	}
+	return &client{universal: redis.NewClient(&o)}
+}
+
+func clusterOptions(a address, o redis.Options, onConnect func(string) func(context.Context, *redis.Conn) error) *redis.ClusterOptions {
+	return &redis.ClusterOptions{
+		Addrs: a.hosts, Username: o.Username, Password: o.Password, TLSConfig: cloneTLS(o.TLSConfig),
+		MaxRetries: o.MaxRetries, DialerRetries: o.DialerRetries, MaxRedirects: -1,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
+		ContextTimeoutEnabled: true, PoolSize: o.PoolSize,
+		Protocol: o.Protocol, DisableIdentity: true, MaintNotificationsConfig: o.MaintNotificationsConfig,
+		NewClient: func(o *redis.Options) *redis.Client {
+			o.OnConnect = onConnect(o.Addr)
+			return redis.NewClient(o)
+		},
+	}
+}
+
+func sentinelOptions(a address, o redis.Options) *redis.FailoverOptions {
+	return &redis.FailoverOptions{
+		MasterName: a.master, SentinelAddrs: a.hosts,
+		SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword,
+		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: cloneTLS(o.TLSConfig),
+		MaxRetries: o.MaxRetries, DialerRetries: o.DialerRetries,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
+		ContextTimeoutEnabled: true, PoolSize: o.PoolSize,
+		Protocol: o.Protocol, DisableIdentity: true,
+		OnConnect: o.OnConnect,
+	}
+}
+
+func cloneTLS(c *tls.Config) *tls.Config {
+	if c == nil {
+		return nil
+	}
+	return c.Clone()
+}
+
+// do runs a script once. All keys have the tag of the first. An error is the
+// client's.
+func (c *client) do(ctx context.Context, s *script, keys []string, args []any) (any, error) {
+	if c.cluster == nil {
+		return s.run(ctx, c.universal, false, keys, args)
+	}
+	// Not by the cluster client itself: whatever its settings, it sends a
+	// script again when a connection ends.
+	node, err := c.cluster.MasterForKey(ctx, keys[0])
+	if err != nil {
+		return nil, unsent(err)
+	}
+	asking := false
+	for range redirections {
+		reply, err := s.run(ctx, node, asking, keys, args)
+		var addr string
+		if moved, ok := redis.IsMovedError(err); ok {
+			addr, asking = moved, false
+		} else if ask, ok := redis.IsAskError(err); ok {
+			addr, asking = ask, true
+		} else {
+			if err != nil {
+				c.cluster.ReloadState(ctx) // behind: the next step may go elsewhere
+			}
+			return reply, err
+		}
+		if node, err = c.at(ctx, addr); err != nil {
+			return nil, unsent(err)
+		}
+	}
+	return nil, unsent(fmt.Errorf("the cluster sent a step from server to server %d times", redirections))
+}
+
+// at gives the client of one of the cluster's servers.
+func (c *client) at(ctx context.Context, addr string) (found *redis.Client, err error) {
+	var mu sync.Mutex
+	err = c.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		if node.Options().Addr == addr {
+			mu.Lock()
+			found = node
+			mu.Unlock()
+		}
+		return nil
+	})
+	if err == nil && found == nil {
+		err = fmt.Errorf("the cluster names %s, which it does not list as a master", addr)
+	}
+	return found, err
+}
+
+// run sends the script by its hash, and whole to a server that does not have
+// it yet.
+func (s *script) run(ctx context.Context, to redis.Cmdable, asking bool, keys []string, args []any) (any, error) {
+	reply, err := s.send(ctx, to, asking, "evalsha", s.hash, keys, args)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return s.send(ctx, to, asking, "eval", s.text, keys, args)
+	}
+	return reply, err
+}
+
+func (s *script) send(ctx context.Context, to redis.Cmdable, asking bool, how, what string, keys []string, args []any) (any, error) {
+	all := make([]any, 0, 3+len(keys)+len(args))
+	all = append(all, how, what, len(keys))
+	for _, k := range keys {
+		all = append(all, k)
+	}
+	all = append(all, args...)
+	if asking { // for the command after it, on the same connection
+		pipe := to.Pipeline()
+		pipe.Do(ctx, "asking")
+		cmd := pipe.Do(ctx, all...)
+		if _, err := pipe.Exec(ctx); err != nil && cmd.Err() == nil {
+			return nil, err
+		}
+		return cmd.Result()
+	}
+	cmd := redis.NewCmd(ctx, all...)
+	if err := to.(interface {
+		Process(context.Context, redis.Cmder) error
+	}).Process(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return cmd.Val(), nil
+}
+
+// errUnsent marks what happened before the step was sent.
+var errUnsent = errors.New("it was not sent")
+
+func unsent(err error) error { return fmt.Errorf("%w: %w", errUnsent, err) }

@@ -1,0 +1,379 @@
+package redis
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	redis "github.com/redis/go-redis/v9"
+
+	"oncegate/cache"
+)
+
+const (
+	// forgetFollow is how long a log is listened to that nobody reads any
+	// more: readers come and go between two batches.
+	forgetFollow = 2 * time.Second
+	// pingAfter of silence, to find out whether the connection still lives.
+	pingAfter = 5 * time.Second
+)
+
+// notices hears what the scripts publish, over one connection for all logs
+// that this node follows and for those of its own that others follow. Nothing
+// depends on them: they are what makes reading quick.
+type notices struct {
+	s      *Store
+	cancel context.CancelFunc
+	ctx    context.Context
+	done   sync.WaitGroup
+	woken  chan struct{} // there are changes
+
+	mu      sync.Mutex
+	follows map[string]*follow // by channel
+	changes map[string]bool    // channels to subscribe to, or not to
+	pubsub  *redis.PubSub
+}
+
+// follow is one log that this node follows.
+type follow struct {
+	channel string
+
+	mu        sync.Mutex
+	told      chan struct{} // closed at the next notice
+	length    int           // of the log, as far as was told or read
+	frames    []cache.Frame // its last ones, told and not yet read
+	bytes     int           // of frames
+	confirmed bool          // the server tells us
+	sure      bool          // there is no frame from length on that we should not have been told of
+	asking    bool          // its subscription was asked for
+
+	readers int       // guarded by notices.mu
+	idle    time.Time // guarded by notices.mu
+}
+
+func newNotices(s *Store) *notices {
+	n := &notices{s: s, woken: make(chan struct{}, 1), follows: make(map[string]*follow), changes: make(map[string]bool)}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.open()
+	n.done.Go(n.receive)
+	n.done.Go(n.change)
+	return n
+}
+
+func (n *notices) stop() {
+	n.cancel()
+	n.mu.Lock()
+	pubsub := n.pubsub
+	n.mu.Unlock()
+	pubsub.Close()
+	n.done.Wait()
+}
+
+// open makes the subscription anew. Nothing is dialled yet.
+func (n *notices) open() *redis.PubSub {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.pubsub != nil {
+		n.pubsub.Close()
+	}
+	n.pubsub = n.s.client.universal.Subscribe(n.ctx) // of nothing, so that it does not block
+	n.changes[nodeChannel(n.s.node)] = true
+	for channel, f := range n.follows {
+		if f.lost() {
+			n.changes[channel] = true
+		}
+	}
+	n.wake()
+	return n.pubsub
+}
+
+func (n *notices) wake() {
+	select {
+	case n.woken <- struct{}{}:
+	default:
+	}
+}
+
+// change carries subscriptions out, those of a moment together.
+func (n *notices) change() {
+	tick := time.NewTicker(forgetFollow / 2)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.woken:
+		case <-tick.C:
+			n.forget()
+		case <-n.ctx.Done():
+			return
+		}
+		n.mu.Lock()
+		pubsub := n.pubsub
+		var add, drop []string
+		for channel, wanted := range n.changes {
+			if wanted {
+				add = append(add, channel)
+			} else {
+				drop = append(drop, channel)
+			}
+		}
+		clear(n.changes)
+		n.mu.Unlock()
+		// Where one fails, it is in the list of what the next connection
+		// subscribes to.
+		if len(add) > 0 {
+			_ = pubsub.Subscribe(n.ctx, add...)
+		}
+		if len(drop) > 0 {
+			_ = pubsub.Unsubscribe(n.ctx, drop...)
+		}
+	}
+}
+
+// receive hands out what comes, and connects again after a pause where the
+// connection ends.
+func (n *notices) receive() {
+	pubsub, silent, pause := n.pubsub, false, pollEvery
+	for n.ctx.Err() == nil {
+		message, err := pubsub.ReceiveTimeout(n.ctx, pingAfter)
+		switch {
+		case err == nil:
+			n.handle(message)
+			silent, pause = false, pollEvery
+			continue
+		case isTimeout(err) && !silent:
+			silent = true
+			_ = pubsub.Ping(n.ctx)
+			continue
+		case isTimeout(err):
+			pubsub, silent = n.open(), false
+			continue
+		}
+		n.lost()
+		select {
+		case <-time.After(pause):
+			pause = min(2*pause, probeEvery)
+		case <-n.ctx.Done():
+		}
+	}
+}
+
+func (n *notices) handle(message any) {
+	switch m := message.(type) {
+	case *redis.Subscription:
+		if f := n.following(m.Channel); f != nil && m.Kind == "subscribe" {
+			f.confirm()
+		}
+	case *redis.Message:
+		if m.Channel == nodeChannel(n.s.node) {
+			n.wanted(m.Payload)
+		} else if f := n.following(m.Channel); f != nil {
+			f.tell(m.Payload)
+		}
+	}
+}
+
+func (n *notices) following(channel string) *follow {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.follows[channel]
+}
+
+// lost wakes all readers: they may have missed something.
+func (n *notices) lost() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.follows {
+		f.lost()
+	}
+}
+
+// wanted passes on that somebody reads a log of this node.
+func (n *notices) wanted(payload string) {
+	f := n.s.onWanted.Load()
+	name, number, _ := strings.Cut(payload, " ")
+	var h cache.Hold
+	if got, err := hex.DecodeString(name); err != nil || copy(h.Key[:], got) != len(h.Key) {
+		return
+	}
+	var err error
+	if h.Fence, err = fence(number); err == nil && f != nil {
+		(*f)(h)
+	}
+}
+
+// OnWanted has f called as soon as somebody on another node wants to read the
+// log of a claim that this process holds, so that it is appended from its
+// beginning. f must not block. A notice may be lost, or come twice, or late:
+// Renew says it again.
+func (s *Store) OnWanted(f func(cache.Hold)) { s.onWanted.Store(&f) }
+
+// follow adds a reader of a log.
+func (n *notices) follow(channel string) *follow {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := n.follows[channel]
+	if f == nil {
+		f = &follow{channel: channel, told: make(chan struct{})}
+		n.follows[channel] = f
+	}
+	f.readers++
+	return f
+}
+
+// leave takes it away. over: there will be nothing more to read.
+func (n *notices) leave(f *follow, over bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f.readers--
+	f.idle = time.Now()
+	if over && f.readers == 0 {
+		n.drop(f)
+	}
+}
+
+// forget ends what has had no reader for a while.
+func (n *notices) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.follows {
+		if f.readers == 0 && time.Since(f.idle) > forgetFollow {
+			n.drop(f)
+		}
+	}
+}
+
+// drop is called with n.mu held.
+func (n *notices) drop(f *follow) {
+	if n.follows[f.channel] != f {
+		return
+	}
+	delete(n.follows, f.channel)
+	f.mu.Lock()
+	asking := f.asking
+	f.mu.Unlock()
+	if asking {
+		n.changes[f.channel] = false
+		n.wake()
+	}
+}
+
+// subscribe asks for a log's notices, once.
+func (n *notices) subscribe(f *follow) {
+	f.mu.Lock()
+	asking := f.asking
+	f.asking = true
+	f.mu.Unlock()
+	if asking {
+		return
+	}
+	n.mu.Lock()
+	n.changes[f.channel] = true
+	n.wake()
+	n.mu.Unlock()
+}
+
+// next gives the frames from an index on that are here. Else it gives what is
+// closed at the next notice, and says whether the store must be asked.
+func (f *follow) next(from int) (frames []cache.Frame, told <-chan struct{}, ask bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if first := f.length - len(f.frames); f.sure && from >= first && from < f.length {
+		frames = f.frames[from-first:]
+		f.frames, f.bytes = nil, 0
+		return frames, nil, false
+	}
+	return nil, f.told, !f.sure || f.length > from
+}
+
+// asked notes that the store was read up to an index.
+func (f *follow) asked(to int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if to > f.length { // the notices of those are still on their way
+		f.length, f.frames, f.bytes = to, nil, 0
+	}
+	f.sure = f.confirmed
+}
+
+// doubt has the store asked, told or not.
+func (f *follow) doubt() {
+	f.mu.Lock()
+	f.sure = false
+	f.mu.Unlock()
+}
+
+// confirm notes that the server tells us from now on.
+func (f *follow) confirm() {
+	f.mu.Lock()
+	f.confirmed, f.sure = true, false
+	f.wake()
+	f.mu.Unlock()
+}
+
+// lost notes that it no longer does, and says whether it was asked to.
+func (f *follow) lost() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.confirmed, f.sure = false, false
+	f.frames, f.bytes = nil, 0
+	f.wake()
+	return f.asking
+}
+
+// followBytes is how much of a log is held here for a reader that is slow to
+// come. It finds the rest in the store.
+const followBytes = 256 << 10
+
+// tell takes a notice: the length of the log, and the frames that made it so
+// long; or a word for its end.
+func (f *follow) tell(payload string) {
+	number, rest, brought := strings.Cut(payload, " ")
+	length, err := strconv.Atoi(number)
+	var fresh []cache.Frame
+	if err == nil && brought {
+		fresh, err = unpack(rest)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch missing := length - f.length; {
+	case err != nil:
+		f.sure = false
+	case missing <= 0: // read already
+		return
+	case missing <= len(fresh) && f.bytes < followBytes:
+		f.frames = append(f.frames, fresh[len(fresh)-missing:]...)
+		f.bytes += len(rest)
+		f.length = length
+	default:
+		f.frames, f.bytes, f.length = nil, 0, length
+	}
+	f.wake()
+}
+
+// unpack reads the frames of a notice: their sizes, and then they.
+func unpack(packed string) ([]cache.Frame, error) {
+	sizes, bytes, _ := strings.Cut(packed, ":")
+	rest := []byte(bytes)
+	var frames []cache.Frame
+	for size := range strings.SplitSeq(sizes, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil || n < 0 || n > len(rest) {
+			return nil, cache.ErrCodec
+		}
+		frame, err := cache.DecodeFrames(rest[:n:n])
+		if err != nil {
+			return nil, err
+		}
+		frames, rest = append(frames, frame...), rest[n:]
+	}
+	return frames, nil
+}
+
+// wake is called with f.mu held.
+func (f *follow) wake() {
+	close(f.told)
+	f.told = make(chan struct{})
+}

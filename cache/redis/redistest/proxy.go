@@ -1,0 +1,134 @@
+package redistest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Proxy is a way to a server that can be disturbed.
+type Proxy struct {
+	Addr string
+
+	to       string
+	accepted atomic.Int64
+	delay    atomic.Int64
+	hang     atomic.Bool
+	lose     atomic.Pointer[func(reply []byte) bool]
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+}
+
+// NewProxy opens a way to an address. It is closed with the test.
+func NewProxy(tb testing.TB, to string) *Proxy {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), to: to, conns: make(map[net.Conn]bool)}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.accepted.Add(1)
+			done.Go(func() { p.carry(c) })
+		}
+	})
+	tb.Cleanup(func() {
+		l.Close()
+		p.Hang(false)
+		p.Cut()
+		done.Wait()
+	})
+	return p
+}
+
+// Delay holds each reply back for d.
+func (p *Proxy) Delay(d time.Duration) { p.delay.Store(int64(d)) }
+
+// Hang lets nothing through any more, without a word.
+func (p *Proxy) Hang(hang bool) { p.hang.Store(hang) }
+
+// Lose ends the connection in place of each reply that f chooses. What was
+// asked for has been done then.
+func (p *Proxy) Lose(f func(reply []byte) bool) { p.lose.Store(&f) }
+
+// Accepted is how many connections there have been.
+func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
+
+// Open is how many there are.
+func (p *Proxy) Open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns) / 2
+}
+
+// Cut ends all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *Proxy) carry(near net.Conn) {
+	defer near.Close()
+	far, err := net.Dial("tcp", p.to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	p.mu.Lock()
+	p.conns[near], p.conns[far] = true, true
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.conns, near)
+		delete(p.conns, far)
+		p.mu.Unlock()
+	}()
+	var both sync.WaitGroup
+	both.Go(func() { p.pump(near, far, false) })
+	both.Go(func() { p.pump(far, near, true) })
+	both.Wait()
+}
+
+func (p *Proxy) pump(from, to net.Conn, replies bool) {
+	defer from.Close()
+	defer to.Close()
+	b := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(b)
+		if err != nil {
+			return
+		}
+		for p.hang.Load() {
+			time.Sleep(time.Millisecond)
+			p.mu.Lock()
+			gone := !p.conns[from]
+			p.mu.Unlock()
+			if gone {
+				return
+			}
+		}
+		if replies {
+			if d := p.delay.Load(); d > 0 {
+				time.Sleep(time.Duration(d))
+			}
+			if lose := p.lose.Load(); lose != nil && (*lose)(b[:n]) {
+				return
+			}
+		}
+		if _, err := to.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}

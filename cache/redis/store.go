@@ -1,0 +1,217 @@
+// Package redis is the engine of the cache for many nodes on one Redis, or
+// one Redis Cluster. Each step is one Lua script there, judged by that
+// server's clock; this process keeps nothing of a record.
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	redis "github.com/redis/go-redis/v9"
+
+	"oncegate/cache"
+)
+
+// Options of a store. The zero value works.
+type Options struct {
+	// Secret is what all keys are derived from, in place of one that the
+	// first node makes and the store keeps. All nodes must have the same.
+	Secret []byte
+	// TLS replaces what the URL says of TLS; nil leaves it.
+	TLS *tls.Config
+	// PoolSize is how many connections a server gets at most, beside one for
+	// notices. Zero: 10 a core, 32 at least.
+	PoolSize int
+	// KeepLost: a claim whose answer was lost is the caller's to end by
+	// GiveBack. Else the store gives it back by itself, and the caller must
+	// not send it again.
+	KeepLost bool
+	// Oops is told of a step behind that failed; may be nil. It must not
+	// call the store.
+	Oops func(step string, err error)
+}
+
+// Store keeps records in Redis. Its methods finish on their own time-outs,
+// whatever becomes of the request's context: a connection that is dropped in
+// the middle costs a new one. Only Read's waiting ends with its context.
+//
+// Any failure of the server or the way to it is cache.ErrAway, with its cause.
+// After three in a row that took time or were refusals, the store is away:
+// steps fail at once, and one probe a second finds out when it is back.
+type Store struct {
+	o        Options
+	client   *client
+	node     string // this process, among those that share the store
+	id       identity
+	settings durability
+	dogs     []*watchdog // one for each tag of a cluster; else one
+	notices  *notices
+	lost     lost
+	now      func() time.Time
+
+	onWanted atomic.Pointer[func(cache.Hold)]
+	closed   chan struct{}
+	closing  sync.Once
+	err      error // of Close
+}
+
+var _ cache.Store = (*Store)(nil)
+
+// Open makes a store for the Redis that the URL names. It dials nothing: an
+// error is in the URL and says what to write. Secret is the first to find out
+// whether the store is there and may be used.
+func Open(url string, o Options) (*Store, error) {
+	a, err := parseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	if o.TLS != nil {
+		a.tls = o.TLS
+	}
+	n := cache.NewNonce()
+	s := &Store{o: o, node: hex.EncodeToString(n[:]), closed: make(chan struct{}), now: time.Now}
+	if len(o.Secret) > 0 {
+		s.id.secret, s.id.stored = slices.Clone(o.Secret), recogniser(o.Secret)
+	}
+	s.client = connect(a, o.PoolSize, s.greet)
+	s.dogs = make([]*watchdog, 1)
+	if a.kind == cluster {
+		s.dogs = make([]*watchdog, tags)
+	}
+	for t := range s.dogs {
+		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }}
+	}
+	s.notices = newNotices(s)
+	s.lost.start(s)
+	return s, nil
+}
+
+// greet looks at each new connection's server. A Redis that was replaced by
+// one with another secret is refused here; a cluster is asked by probe.
+func (s *Store) greet(ctx context.Context, addr string, cn *redis.Conn) error {
+	s.settings.read(ctx, addr, cn)
+	if s.client.cluster != nil || s.id.known() == nil {
+		return nil
+	}
+	return s.id.introduce(ctx, cn)
+}
+
+// probe finds out whether a tag's server works, by writing to it.
+func (s *Store) probe(t int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	if s.client.cluster != nil && s.id.known() != nil {
+		if err := s.id.introduce(ctx, s.client.universal); err != nil {
+			return err
+		}
+	}
+	_, err := s.client.do(ctx, probeScript, []string{probeName(t)}, nil)
+	if err != nil {
+		return failed(err).cause
+	}
+	return nil
+}
+
+// Secret gives what all keys are derived from. An error is ErrAway with its
+// cause: the store can't be reached, refuses this user, or belongs to nodes
+// with another secret.
+func (s *Store) Secret(context.Context) ([]byte, error) {
+	if err := s.away(0); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*stepTimeout)
+	defer cancel()
+	if err := s.id.introduce(ctx, s.client.universal); err != nil {
+		return nil, failed(err)
+	}
+	return s.id.known(), nil
+}
+
+// Durability is "strict" when all servers that this node is connected to keep
+// through a crash what they acknowledged; else "relaxed: " and why.
+func (s *Store) Durability() string { return s.settings.String() }
+
+// Close gives back what can still be given back, and ends all connections. The
+// other methods give ErrAway from then on.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.lost.stop()
+		close(s.closed)
+		s.notices.stop()
+		s.err = s.client.universal.Close()
+	})
+	return s.err
+}
+
+// away says that a tag's server is away, or that the store was closed.
+func (s *Store) away(t int) error {
+	select {
+	case <-s.closed:
+		return errClosed
+	default:
+		return s.dogs[t%len(s.dogs)].refuses()
+	}
+}
+
+// do runs a step and gives its reply, whose form is the script's.
+func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error) {
+	if err := s.away(t); err != nil {
+		return nil, err
+	}
+	// Never the request's context: see Store.
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	reply, err := s.client.do(ctx, sc, keys, args)
+	if err != nil {
+		f := failed(err)
+		if s.dogs[t%len(s.dogs)].heard(f) && f.silent {
+			s.awayTogether(t, f.cause)
+		}
+		f.cause = fmt.Errorf("%s: %w", sc.name, f.cause)
+		return nil, f
+	}
+	s.dogs[t%len(s.dogs)].heard(nil)
+	list, ok := reply.([]any)
+	if !ok || len(list) == 0 {
+		return nil, malformed(sc, reply)
+	}
+	return list, nil
+}
+
+// awayTogether makes a cluster's other tags away that are on the same server,
+// which does not answer. Each comes back by itself: they may part.
+func (s *Store) awayTogether(t int, cause error) {
+	if s.client.cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	server, err := s.client.cluster.MasterForKey(ctx, fencesName(t))
+	if err != nil {
+		return
+	}
+	for other, dog := range s.dogs {
+		if with, err := s.client.cluster.MasterForKey(ctx, fencesName(other)); err == nil && with == server {
+			dog.goAway(cause)
+		}
+	}
+}
+
+func malformed(sc *script, reply any) error {
+	return fmt.Errorf("%w: %s answered with something unreadable, a %T: is another version running?", cache.ErrAway, sc.name, reply)
+}
+
+func (s *Store) oops(step string, err error) {
+	if err != nil && s.o.Oops != nil {
+		s.o.Oops(step, err)
+	}
+}
+
+// millis is a duration in whole milliseconds, rounded up.
+func millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }
