@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	redis "github.com/redis/go-redis/v9"
+
 	"oncegate/cache"
 	"oncegate/cache/cachetest"
 	"oncegate/cache/redis/redistest"
@@ -139,9 +141,33 @@ func TestAStepIsSentOnce(t *testing.T) {
 	}
 }
 
-// Every setting of the client is its own here: what a cluster or a sentinel
-// adds to the list of settings must be set there too.
+// Each kind of client has a list of settings of its own. Most of these hide
+// behind others when they are missing, so they are looked at one by one.
 func TestClientSettings(t *testing.T) {
+	f := newFake(t, "*1\r\n+ok\r\n")
+	for _, url := range []string{"redis://" + f.addr, "redis+cluster://" + f.addr, "redis+sentinel://127.0.0.1:1/m"} {
+		s := mustOpen(t, url, Options{PoolSize: 7})
+		node, ok := s.client.universal.(*redis.Client)
+		if !ok {
+			var err error
+			if node, err = s.client.cluster.MasterForKey(t.Context(), fencesName(0)); err != nil {
+				t.Fatal(err)
+			}
+			if n := s.client.cluster.Options().MaxRedirects; n > 0 {
+				t.Errorf("%s: the client itself follows %d redirections", url, n)
+			}
+		}
+		o := node.Options()
+		if o.MaxRetries > 0 || o.DialerRetries != 1 || !o.ContextTimeoutEnabled || o.PoolSize != 7 || !o.DisableIdentity || o.OnConnect == nil ||
+			o.DialTimeout != timeout || o.ReadTimeout != timeout || o.WriteTimeout != timeout || o.PoolTimeout != timeout {
+			t.Errorf("%s: retries %d, dials %d, context's time-out %v, pool %d, time-outs %v %v %v %v", url, o.MaxRetries, o.DialerRetries,
+				o.ContextTimeoutEnabled, o.PoolSize, o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout)
+		}
+		s.Close()
+	}
+}
+
+func TestUnreachable(t *testing.T) {
 	for _, url := range []string{"redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"} {
 		s := mustOpen(t, url, Options{Oops: func(string, error) {}})
 		begin := time.Now()

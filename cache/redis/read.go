@@ -33,7 +33,7 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 	defer poll.Stop()
 	for {
 		// Taken before asking: what is told in between is not missed.
-		frames, told, ask := f.next(from)
+		frames, told, ask, doubts := f.next(from)
 		if len(frames) > 0 {
 			return frames, nil, nil
 		}
@@ -43,7 +43,7 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 				over = true
 				return frames, res, err
 			}
-			f.asked(from + len(frames))
+			f.asked(from+len(frames), doubts)
 			s.notices.subscribe(f)
 			if len(frames) > 0 {
 				return frames, nil, nil

@@ -104,12 +104,17 @@ func withPort(host, port string) (string, error) {
 	if host == "" {
 		return "", errors.New("the store's URL has no host: write " + urlForms)
 	}
-	name, given, err := net.SplitHostPort(host)
-	if err != nil { // without a port, or an address without brackets
-		name, given = strings.Trim(host, "[]"), port
-		if strings.Count(name, ":") == 1 || strings.Contains(name, ":") && !strings.HasPrefix(host, "[") {
+	name, given := host, port
+	if bare, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(bare, "]") {
+		name = bare[:len(bare)-1]
+	} else if strings.Contains(host, ":") {
+		var err error
+		if name, given, err = net.SplitHostPort(host); err != nil {
 			return "", errors.New("the store's URL has a host that can't be read: write host:port, [IPv6]:port")
 		}
+	}
+	if strings.ContainsAny(name, "[]") {
+		return "", errors.New("the store's URL has a host that can't be read: write host:port, [IPv6]:port")
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || name == "" {
 		return "", errors.New("the store's URL has a host or port that can't be read: write host:port, with a port from 1 to 65535")

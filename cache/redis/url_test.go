@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -89,19 +90,23 @@ func TestWrongURLs(t *testing.T) {
 	}
 }
 
+// Whatever is taken for a URL can be dialled.
 func FuzzParseURL(f *testing.F) {
-	f.Add("redis://u:p@h:1/2?ca=x")
-	f.Add("redis+sentinel://a,b/m/1")
+	f.Add("redis://u:p@h:1/2")
+	f.Add("rediss://[::1]:7?ca=x")
+	f.Add("redis+sentinel://a,b/m/1?tls=true&sentinel_user=u")
 	f.Fuzz(func(t *testing.T, url string) {
 		a, err := parseURL(url)
 		if err != nil {
-			if len(a.password) > 8 && strings.Contains(err.Error(), a.password) {
-				t.Errorf("%q: the password is shown: %v", url, err)
-			}
 			return
 		}
-		if len(a.hosts) == 0 {
-			t.Errorf("%q is taken without a host", url)
+		for _, h := range a.hosts {
+			if host, port, err := net.SplitHostPort(h); err != nil || host == "" || port == "" {
+				t.Errorf("%q has the host %q: %v", url, h, err)
+			}
+		}
+		if len(a.hosts) == 0 || a.kind == sentinel && a.master == "" || a.db < 0 {
+			t.Errorf("%q is taken as %+v", url, a)
 		}
 	})
 }

@@ -30,23 +30,26 @@ func TestNoticesBringFrames(t *testing.T) {
 		"together": {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(1, "a"), from: -1}, {tell: packed(2, "b"), want: "ab"}},
 		"read already": {{do: "confirm", want: "?"}, {do: "asked", from: 2, want: ""},
 			{tell: packed(1, "a"), from: 2, want: ""}, {tell: packed(3, "b", "c"), from: 2, want: "c"}},
-		"not confirmed":      {{do: "asked", want: "?"}, {tell: packed(1, "a"), want: "?"}},
-		"a gap":              {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(2, "b"), want: "?"}, {do: "asked", from: 2, want: ""}, {tell: packed(3, "c"), from: 2, want: "c"}},
-		"length only":        {{do: "confirm", want: "?"}, {do: "asked"}, {tell: "5", want: "?"}},
-		"the end":            {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(1, "a"), from: -1}, {tell: "end", want: "?"}},
-		"damaged":            {{do: "confirm", want: "?"}, {do: "asked"}, {tell: "1 999:x", want: "?"}},
-		"damaged size":       {{do: "confirm", want: "?"}, {do: "asked"}, {tell: "1 -1:x", want: "?"}},
-		"lost in between":    {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(1, "a"), from: -1}, {do: "lost", want: "?"}, {do: "confirm", want: "?"}, {tell: packed(3, "c"), want: "?"}},
-		"a reader behind":    {{do: "confirm", want: "?"}, {do: "asked", from: 2, want: ""}, {tell: packed(3, "c"), from: 1, want: "?"}, {from: 2, want: "c"}},
-		"asked, told or not": {{do: "confirm", want: "?"}, {do: "asked"}, {do: "doubt", want: "?"}, {do: "asked", want: ""}},
+		"not confirmed":                {{do: "asked", want: "?"}, {tell: packed(1, "a"), want: "?"}},
+		"a gap":                        {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(2, "b"), want: "?"}, {do: "asked", from: 2, want: ""}, {tell: packed(3, "c"), from: 2, want: "c"}},
+		"length only":                  {{do: "confirm", want: "?"}, {do: "asked"}, {tell: "5", want: "?"}},
+		"the end, while it is asked":   {{do: "confirm", want: "?"}, {tell: "end", from: -1}, {do: "asked", want: "?"}},
+		"confirmed, while it is asked": {{want: "?"}, {do: "confirm", from: -1}, {do: "asked", want: "?"}, {do: "asked", want: ""}},
+		"the end":                      {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(1, "a"), from: -1}, {tell: "end", want: "?"}},
+		"damaged":                      {{do: "confirm", want: "?"}, {do: "asked"}, {tell: "1 999:x", want: "?"}},
+		"damaged size":                 {{do: "confirm", want: "?"}, {do: "asked"}, {tell: "1 -1:x", want: "?"}},
+		"lost in between":              {{do: "confirm", want: "?"}, {do: "asked"}, {tell: packed(1, "a"), from: -1}, {do: "lost", want: "?"}, {do: "confirm", want: "?"}, {tell: packed(3, "c"), want: "?"}},
+		"a reader behind":              {{do: "confirm", want: "?"}, {do: "asked", from: 2, want: ""}, {tell: packed(3, "c"), from: 1, want: "?"}, {from: 2, want: "c"}},
+		"asked, told or not":           {{do: "confirm", want: "?"}, {do: "asked"}, {do: "doubt", want: "?"}, {do: "asked", want: ""}},
 	} {
 		f := &follow{told: make(chan struct{})}
+		doubts := 0
 		for n, s := range steps {
 			switch s.do {
 			case "confirm":
 				f.confirm()
 			case "asked":
-				f.asked(s.from)
+				f.asked(s.from, doubts)
 			case "doubt":
 				f.doubt()
 			case "lost":
@@ -59,7 +62,9 @@ func TestNoticesBringFrames(t *testing.T) {
 			if s.from < 0 {
 				continue
 			}
-			got, _, ask := f.next(s.from)
+			var ask bool
+			var got []cache.Frame
+			got, _, ask, doubts = f.next(s.from)
 			said := text(got)
 			if ask {
 				said = "?"
@@ -75,7 +80,7 @@ func TestNoticesBringFrames(t *testing.T) {
 func TestNoticesPileUp(t *testing.T) {
 	f := &follow{told: make(chan struct{})}
 	f.confirm()
-	f.asked(0)
+	f.asked(0, f.doubts)
 	big := strings.Repeat("x", 30<<10)
 	for n := range 20 {
 		f.tell(packed(n+1, big))
@@ -83,7 +88,7 @@ func TestNoticesPileUp(t *testing.T) {
 			t.Fatalf("%d bytes after %d notices", f.bytes, n+1)
 		}
 	}
-	if _, _, ask := f.next(0); !ask {
+	if _, _, ask, _ := f.next(0); !ask {
 		t.Error("the reader need not ask for what is gone")
 	}
 }
