@@ -495,52 +495,6 @@ func TestNodesB064TheLeaseOutlivesTheWork(t *testing.T) {
 	wantCalls(t, u, 1)
 }
 
-// Clients that vanish cost no connections to the store.
-func TestNodesB079CancelledRequestsKeepConnections(t *testing.T) {
-	t.Parallel()
-	// 10 connections a core, 32 at least; one more for notices.
-	const clients, times, pool = 150, 5, 32
-	r := harness.StartRedis(t)
-	u := up.New(t)
-	g := harness.Start(t, u.URL(), harness.Env("GOMAXPROCS=2"),
-		harness.Config{"store.url": r.URLAt(r.Slow(30 * time.Millisecond))})
-	for round := range times {
-		var wg sync.WaitGroup
-		for i := range clients {
-			wg.Go(func() {
-				conn := g.Dial()
-				conn.Send(g.Request("POST", harness.Chat, said(fmt.Sprint(round, " ", i))))
-				<-time.After(5 * time.Millisecond)
-				_ = conn.Close()
-			})
-		}
-		wg.Wait()
-	}
-	idle(t, g)
-	made := r.Info("total_connections_received")
-	r.Restart()
-	harness.Eventually(t, 5*time.Second, "the store is used again", func() bool {
-		return g.Chat(said("again")).Outcome() == "executed"
-	})
-	// Connections that were pooled before the restart fail once each, and may
-	// take the store away for another moment; then the load is steady.
-	tries := 0
-	harness.Eventually(t, 10*time.Second, "a steady load is protected", func() bool {
-		tries++
-		for i := range 100 {
-			if a := g.Chat(said(fmt.Sprint("steady ", tries, " ", i))); a.Status != 200 || a.Outcome() != "executed" {
-				return false
-			}
-		}
-		return true
-	})
-	made += r.Info("total_connections_received")
-	t.Logf("%d connections", made)
-	if made > 3*pool {
-		t.Errorf("%d connections were made, the pool is of %d", made, pool)
-	}
-}
-
 // A store that is away leaves completions unprotected, and nothing more; they
 // are protected again by themselves once it is back.
 func TestStoreAway(t *testing.T) {
