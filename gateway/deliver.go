@@ -284,12 +284,15 @@ func (d *delivery) header(head *cache.Head) {
 	d.ev.mark(h)
 }
 
+// refusals are why a call is answered without an attempt.
+var refusals = map[policy.Reason]bool{policy.TargetHeld: true, policy.CircuitOpen: true, reasonDraining: true}
+
 // outcome says how the request was answered, in the contract's words.
 func (d *delivery) outcome(head *cache.Head) (outcome, reason string) {
 	switch {
 	case head.Failed && d.entry.Role == cache.Replay:
 		return outcomeFailed, string(reasonFailureMemo)
-	case head.Failed && (head.Reason == string(policy.TargetHeld) || head.Reason == string(reasonDraining)):
+	case head.Failed && refusals[policy.Reason(head.Reason)] && (head.Attempts == 0 || head.Reason == string(reasonDraining)):
 		return outcomeRefused, head.Reason
 	case head.Failed:
 		return outcomeFailed, head.Reason

@@ -60,6 +60,8 @@ func verdict(res *policy.Result, upstream *providers.Error, cause error) (status
 
 	case res.Reason == policy.TargetHeld && res.Status == 429:
 		return 429, "rate_limit_exceeded", "the upstream asked not to be called for a while"
+	case f == nil && res.Reason == policy.CircuitOpen:
+		return res.Status, "upstream_unavailable", "the upstream has failed too often of late and is left alone for a while"
 	case res.Reason == policy.TargetHeld:
 		return res.Status, "upstream_unavailable", "the upstream asked not to be called for a while"
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -140,12 +139,4 @@ func retention(t TTL, c *call) time.Duration {
 		base = t.Long
 	}
 	return min(base*time.Duration(max(1, size/t.ScaleBytes)), t.Max)
-}
-
-// onPolicy counts retries, by the target's own label: clients can name models,
-// and so must not make labels.
-func (r *run) onPolicy(ev policy.Event) {
-	if i := slices.Index(r.states, ev.Target); ev.Retry && i >= 0 {
-		r.g.metrics.retries.WithLabelValues(r.targets[i].state.Name, ev.Cause).Inc()
-	}
 }

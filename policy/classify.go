@@ -8,6 +8,7 @@ type Verdict struct {
 	Same     bool   // the target may be tried again, after a wait
 	Another  bool   // another credential of the target may be tried at once
 	Fallback bool   // another target may be tried
+	Larger   bool   // only one with a larger window
 	AtOnce   bool   // a fallback is better than one more try here
 	Reason   Reason // what the failure is called if nothing follows; "" for an upstream's own final answer
 }
@@ -22,6 +23,8 @@ func Classify(k Kind, f *Failure, lost int) Verdict {
 		return Verdict{Reason: StreamBroken}
 	case f.Cancelled:
 		return Verdict{}
+	case k >= DedupWrite:
+		return classifyWrite(k, f)
 	case f.Quota:
 		return Verdict{Another: true, Fallback: true, AtOnce: true, Reason: QuotaSpent}
 	case f.Credential:
@@ -34,13 +37,14 @@ func Classify(k Kind, f *Failure, lost int) Verdict {
 	case f.lost():
 		v.Same, v.Fallback = k == Read || lost == 0, true
 	case f.ContextLength: // the same input is as long the next time
+		v.Fallback, v.Larger = true, true
 	case f.BadAnswer && k == Read, transient(f.status()), f.Throttle:
 		v.Same, v.Fallback = true, true
 	}
 	if v.Fallback {
 		overloaded := f.Status == 529
-		v.AtOnce = overloaded
-		v.Another = !overloaded && (f.throttled() || f.told() > 0)
+		v.AtOnce = overloaded || v.Larger
+		v.Another = !v.AtOnce && (f.throttled() || f.told() > 0)
 	}
 	switch {
 	case f.ShouldRetry < 0: // about this upstream: another one may still be asked

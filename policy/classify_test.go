@@ -17,7 +17,7 @@ func TestClassify(t *testing.T) {
 		again      string // for a completion that lost an answer before
 		reason     Reason
 	}
-	// s: the same target, c: another credential, f: another target, !: that at once
+	// s: the same target, c: another credential, f: another target, >: a larger one only, !: that at once
 	const passing = "sf"
 	cases := []judged{
 		{"not sent", Failure{Phase: NotSent}, "sf", "sf", "sf", Unreachable},
@@ -46,7 +46,7 @@ func TestClassify(t *testing.T) {
 		{"an error event", Failure{Phase: Broken, BadAnswer: true, Status: 500}, "sf", "sf", "sf", AttemptsExhausted},
 		{"spent quota", Failure{Phase: Answered, Status: 429, Throttle: true, Quota: true}, "cf!", "cf!", "cf!", QuotaSpent},
 		{"refused credential", Failure{Phase: Answered, Status: 401, Credential: true}, "cf!", "cf!", "cf!", UpstreamCredential},
-		{"too long", Failure{Phase: Answered, Status: 400, ContextLength: true}, "", "", "", ""},
+		{"too long", Failure{Phase: Answered, Status: 400, ContextLength: true}, "f>!", "f>!", "f>!", ""},
 		{"content was sent", Failure{Phase: Broken, Status: 200, Committed: true, ShouldRetry: 1}, "", "", "", StreamBroken},
 		{"cancelled", Failure{Phase: Sent, Cancelled: true}, "", "", "", ""},
 		{"a redirect", answered(302), "", "", "", ""},
@@ -64,7 +64,7 @@ func TestClassify(t *testing.T) {
 		for _, letter := range []struct {
 			is bool
 			s  string
-		}{{v.Same, "s"}, {v.Another, "c"}, {v.Fallback, "f"}, {v.AtOnce, "!"}} {
+		}{{v.Same, "s"}, {v.Another, "c"}, {v.Fallback, "f"}, {v.Larger, ">"}, {v.AtOnce, "!"}} {
 			if letter.is {
 				s += letter.s
 			}

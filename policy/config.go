@@ -16,6 +16,17 @@ func Defaults() Config {
 			Cap:          30 * time.Second,
 		},
 		RetryAfterCap: 60 * time.Second,
+		Budget:        Budget{Ratio: 0.1, Floor: 10},
+		Breaker: Breaker{
+			Consecutive: 20,
+			LowTraffic:  LowTraffic{Consecutive: 5, Over: 2 * time.Second},
+			FailureRate: 0.5,
+			MinCalls:    20,
+			Window:      10 * time.Second,
+			Cooldown:    time.Second,
+			CooldownCap: 15 * time.Second,
+			Probes:      3,
+		},
 		Timeouts: Timeouts{
 			Connect:   5 * time.Second,
 			FirstByte: 120 * time.Second,
@@ -37,6 +48,24 @@ func (c Config) Or(d Config) Config {
 			Cap:          cmp.Or(c.Backoff.Cap, d.Backoff.Cap),
 		},
 		RetryAfterCap: cmp.Or(c.RetryAfterCap, d.RetryAfterCap),
+		Budget: Budget{
+			Ratio: cmp.Or(c.Budget.Ratio, d.Budget.Ratio),
+			Floor: cmp.Or(c.Budget.Floor, d.Budget.Floor),
+		},
+		Breaker: Breaker{
+			Switch:      cmp.Or(c.Breaker.Switch, d.Breaker.Switch),
+			Consecutive: cmp.Or(c.Breaker.Consecutive, d.Breaker.Consecutive),
+			LowTraffic: LowTraffic{
+				Consecutive: cmp.Or(c.Breaker.LowTraffic.Consecutive, d.Breaker.LowTraffic.Consecutive),
+				Over:        cmp.Or(c.Breaker.LowTraffic.Over, d.Breaker.LowTraffic.Over),
+			},
+			FailureRate: cmp.Or(c.Breaker.FailureRate, d.Breaker.FailureRate),
+			MinCalls:    cmp.Or(c.Breaker.MinCalls, d.Breaker.MinCalls),
+			Window:      cmp.Or(c.Breaker.Window, d.Breaker.Window),
+			Cooldown:    cmp.Or(c.Breaker.Cooldown, d.Breaker.Cooldown),
+			CooldownCap: cmp.Or(c.Breaker.CooldownCap, d.Breaker.CooldownCap),
+			Probes:      cmp.Or(c.Breaker.Probes, d.Breaker.Probes),
+		},
 		Timeouts: Timeouts{
 			Connect:   cmp.Or(c.Timeouts.Connect, d.Timeouts.Connect),
 			FirstByte: cmp.Or(c.Timeouts.FirstByte, d.Timeouts.FirstByte),

@@ -14,8 +14,9 @@ type Call struct {
 	Targets  []*Target   // at least one, in the order they are to be tried
 	Deadline time.Time   // the record's own; zero: ctx's alone
 	Readers  Readers     // who waits for the answer; nil: somebody does, to the end
+	Once     bool        // one attempt, whatever comes of it: an earlier one of the same call has just failed
 	Made     int         // attempts made for the same record before, by an earlier Do: they count
-	On       func(Event) // told of each retry and each hold; may be nil
+	On       func(Event) // told of what happens; may be nil
 }
 
 // Readers tells of those who wait for a call's answer.
@@ -37,20 +38,13 @@ type Attempt struct {
 
 // Result is how a call came out.
 type Result struct {
-	Failure     *Failure      // nil: the last attempt succeeded. Else the most specific failure; nil with Reason set when no attempt was made (TargetHeld: then Status is set)
+	Failure     *Failure      // nil: the last attempt succeeded. Else the most specific failure; nil with Reason set when no attempt was made (TargetHeld, CircuitOpen: then Status is set)
 	Reason      Reason        // why it failed
-	Status      int           // TargetHeld: 429 or 503, as the hold was told
+	Status      int           // of a call that was not made: 503, or 429 where that is what the upstream said
 	Attempts    int           // how many were made, Call.Made included
 	ShouldRetry bool          // what x-should-retry says
 	RetryAfter  time.Duration // what is known of when to come back; 0: nothing
 	Memo        time.Duration // how long this failure answers repeats of its key; 0: not at all
-}
-
-// Event is told while a call runs.
-type Event struct {
-	Target *Target // the one that failed
-	Cause  string  // "429", "503", "timeout", "reset", "unreachable", "bad_answer", ...: a word of Failure.Result
-	Retry  bool    // an attempt follows, here or on another target; else a hold was set
 }
 
 // Do brings a call through: it asks try for attempts, one after the other,
@@ -65,9 +59,12 @@ type Event struct {
 // inside a 200, then an answer that broke off, then a request whose answer
 // never came, then an upstream that was not reached; of equals the last.
 func (e *Engine) Do(ctx context.Context, c Call, try func(context.Context, Attempt) *Failure) Result {
-	r := run{call: c, rand: e.Rand, total: c.Made}
+	r := run{call: c, rand: e.Rand, clock: e.Clock, total: c.Made}
 	if r.rand == nil {
 		r.rand = rand.Float64
+	}
+	if r.clock == nil {
+		r.clock = wallClock{}
 	}
 	if reason, ok := r.begin(ctx); !ok {
 		return r.result(reason)
@@ -77,7 +74,8 @@ func (e *Engine) Do(ctx context.Context, c Call, try func(context.Context, Attem
 		r.total++
 		f := try(ctx, Attempt{Target: r.target(), Index: r.index, Credential: r.pass.credential, N: r.total})
 		if f == nil {
-			r.pass.end(nil)
+			r.pass.end(nil, r.clock.Now(), r.rand, &r.news)
+			r.publish(r.target(), nil)
 			return Result{Attempts: r.total}
 		}
 		if reason, more := r.follow(ctx, f); !more {
@@ -88,14 +86,18 @@ func (e *Engine) Do(ctx context.Context, c Call, try func(context.Context, Attem
 
 // run is a call on its way.
 type run struct {
-	call Call
-	rand func() float64
+	call  Call
+	rand  func() float64
+	clock Clock
+	news  news
 
 	// The attempt that is made, and those before it.
 	index       int    // of the target
 	pass        pass   // for it
 	here, total int    // attempts made: on this target, in all for the record
 	lost        int    // attempts whose answer was lost
+	freed       bool   // the one retry that costs no budget was made
+	window      int    // in tokens: the input is too long for it
 	targets     uint64 // bits of the targets that were tried; beyond the 64th one may be tried again
 	credentials uint64 // likewise of this target's credentials, since the last sleep
 
@@ -103,50 +105,54 @@ type run struct {
 	best   *Failure
 	reason Reason    // what best is called
 	back   time.Time // when to come back, as known from best; zero: unknown
-	held   held      // why no attempt was made
+	held   held      // why no attempt was made: the target that is free first
+	hold   held      // likewise, of those on hold
 }
 
 func (r *run) target() *Target { return r.call.Targets[r.index] }
 
 // most is how many attempts may be made for the record in all.
-func (r *run) most() int { return r.call.Targets[0].Config.Or(Defaults()).TotalAttempts }
+func (r *run) most(now time.Time) int {
+	if r.call.Once {
+		return r.call.Made + 1
+	}
+	return r.call.Targets[0].gate(now).cfg.TotalAttempts
+}
 
-// begin finds the first target that is free, where an attempt is left. If all are on hold it waits for
-// the one that is free first, where that is not too long.
+// begin finds the first target that is free, where an attempt is left. If none
+// is, it waits for the first hold to end, where that is not too long.
 func (r *run) begin(ctx context.Context) (reason Reason, ok bool) {
+	start := r.clock.Now()
 	if reason = r.over(ctx); reason != "" {
 		return reason, false
 	}
-	if r.total >= r.most() {
+	if r.total >= r.most(start) {
 		return AttemptsExhausted, false
 	}
-	if r.admit() {
-		return "", true
-	}
-	for start := time.Now(); ; {
-		now := time.Now()
-		room := r.left(ctx, now) - lastSecond
-		if now.Add(r.held.wait).Sub(start) > holdWait || r.held.wait > room {
-			return TargetHeld, false
-		}
-		if reason = r.sleep(ctx, min(room, r.held.wait+spread(r.held.wait, r.rand()))); reason != "" {
-			return reason, false
-		}
-		if r.admit() {
+	for now := start; ; now = r.clock.Now() {
+		if r.admit(now) {
 			return "", true
+		}
+		room := r.left(ctx, now) - lastSecond
+		if r.hold.wait == 0 || now.Add(r.hold.wait).Sub(start) > holdWait || r.hold.wait > room {
+			return r.held.reason, false
+		}
+		if reason = r.sleep(ctx, min(room, r.hold.wait+spread(r.hold.wait, r.rand()))); reason != "" {
+			return reason, false
 		}
 	}
 }
 
 // admit takes the first target that is free and was not tried. If none is,
-// held says which will be first.
-func (r *run) admit() bool {
-	r.held = held{}
+// held and hold say which will be first.
+func (r *run) admit(now time.Time) bool {
+	r.held, r.hold = held{}, held{}
 	for i, t := range r.call.Targets {
-		if r.targets&(1<<i) != 0 {
+		if !r.may(i) {
 			continue
 		}
-		p, is, ok := t.admit(0)
+		p, is, ok := t.admit(now, 0, original, &r.news)
+		r.publish(t, nil)
 		if ok {
 			r.index, r.here, r.credentials = i, 0, 0
 			r.targets |= 1 << i
@@ -156,8 +162,17 @@ func (r *run) admit() bool {
 		if r.held.wait == 0 || is.wait < r.held.wait {
 			r.held = is
 		}
+		if is.reason == TargetHeld && (r.hold.wait == 0 || is.wait < r.hold.wait) {
+			r.hold = is
+		}
 	}
 	return false
+}
+
+// may says that the i-th target was not tried, and is none for which the
+// input is known, or likely, to be too long.
+func (r *run) may(i int) bool {
+	return r.targets&(1<<i) == 0 && (r.window == 0 || r.call.Targets[i].Context > r.window)
 }
 
 func (r *run) take(p pass) {
@@ -168,15 +183,20 @@ func (r *run) take(p pass) {
 // follow finds out what follows a failed attempt, and sleeps as long as it
 // takes. more says that another attempt is to be made; r is set for it.
 func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool) {
-	now := time.Now()
+	now := r.clock.Now()
 	t := r.target()
-	cfg := t.Config.Or(Defaults())
+	g := t.gate(now)
 	v := Classify(r.call.Kind, f, r.lost)
 	if f.lost() {
 		r.lost++
 	}
-	known := r.hold(f, v, now)
-	r.pass.end(f)
+	if v.Larger {
+		r.window = max(r.window, t.Context)
+		v.Fallback = t.Context > 0 // else nobody knows which one is larger
+	}
+	known := r.putHold(f, v, now)
+	r.pass.end(f, now, r.rand, &r.news)
+	r.publish(t, f)
 	if f.Cancelled {
 		switch reason = r.over(ctx); {
 		case reason != "":
@@ -189,13 +209,20 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 		return reason, false
 	}
 
+	pay := r.payment(f)
 	told := f.told()
-	for ; ; now = time.Now() {
+	var refused Reason // by the gate, when an attempt was to be made
+	for ; ; now = r.clock.Now() {
 		wait := t.wait(r.pass.credential, told, now)
-		s := next(cfg, f, v, outlook{
-			here: r.here, total: r.total, most: r.most(),
+		if refused == "" {
+			refused = g.look(now, pay, &r.news).reason
+			r.publish(t, f)
+		}
+		s := next(g.cfg, f, v, outlook{
+			here: r.here, total: r.total, most: r.most(now),
 			rotate:   t.free(r.credentials, now),
 			fallback: r.fallback(now),
+			refused:  refused,
 			wait:     wait,
 			left:     r.left(ctx, now),
 		}, r.rand)
@@ -213,50 +240,67 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 		case stop:
 			return s.reason, false
 		case rotate:
-			moved = r.another(r.credentials)
+			moved, refused = r.another(r.credentials, pay, f)
 		case fallBack:
-			moved = r.admit()
+			moved = r.admit(now)
 		case again:
 			if reason = r.sleep(ctx, s.wait); reason != "" {
 				return reason, false
 			}
-			if r.left(ctx, time.Now()) < lastSecond { // the most patient reader left
+			if r.left(ctx, r.clock.Now()) < lastSecond { // the most patient reader left
 				return Deadline, false
 			}
 			told, known = 0, 0
 			r.credentials = 0
-			moved = r.another(0)
+			moved, refused = r.another(0, pay, f)
 		}
 		if moved {
-			r.tell(Event{Target: t, Cause: f.Result(), Retry: true})
+			r.tell(Event{Kind: Retried, Target: t, Cause: f.Result()})
 			return "", true
 		}
 		// Another call was faster, or brought news of a hold: decide anew.
 	}
 }
 
-// another takes a credential of the same target that is free.
-func (r *run) another(skip uint64) bool {
-	p, _, ok := r.target().admit(skip)
-	if ok {
-		r.take(p)
+// payment says what a further attempt on the target counts as, after f.
+func (r *run) payment(f *Failure) payment {
+	if f.Phase == NotSent && !r.freed {
+		return free
 	}
-	return ok
+	return retry
+}
+
+// another takes a credential of the same target that is free. refused says
+// that the target itself takes no attempt: its breaker opened meanwhile, or
+// others used up its budget.
+func (r *run) another(skip uint64, pay payment, f *Failure) (ok bool, refused Reason) {
+	t := r.target()
+	p, is, ok := t.admit(r.clock.Now(), skip, pay, &r.news)
+	r.publish(t, f)
+	if ok {
+		r.freed = r.freed || pay == free
+		r.take(p)
+		return true, ""
+	}
+	if is.reason == TargetHeld {
+		return false, ""
+	}
+	return false, is.reason
 }
 
 // fallback says whether a target is left that was not tried and is free.
 func (r *run) fallback(now time.Time) bool {
 	for i, t := range r.call.Targets {
-		if r.targets&(1<<i) == 0 && t.free(0, now) {
+		if r.may(i) && t.free(0, now) && t.gate(now).look(now, original, &r.news).wait == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// hold sets the holds that follow from a failure. It returns what is known of
+// putHold sets the holds that follow from a failure. It returns what is known of
 // when to come back.
-func (r *run) hold(f *Failure, v Verdict, now time.Time) time.Duration {
+func (r *run) putHold(f *Failure, v Verdict, now time.Time) time.Duration {
 	t, i := r.target(), r.pass.credential
 	told := f.told()
 	if v.Another {
@@ -267,7 +311,7 @@ func (r *run) hold(f *Failure, v Verdict, now time.Time) time.Duration {
 		return 0
 	case f.Quota:
 		t.Credentials[i].hold.put(now.Add(credentialHold), now.Add(max(told, credentialHold)), 429)
-		r.tell(Event{Target: t, Cause: f.Result()})
+		r.tell(Event{Kind: Held, Target: t, Cause: f.Result(), For: credentialHold})
 		return max(told, credentialHold)
 	case f.Credential:
 		// A 401 is about the key, a 403 may be about this model alone: naming
@@ -277,7 +321,7 @@ func (r *run) hold(f *Failure, v Verdict, now time.Time) time.Duration {
 			where = t.hold(i)
 		}
 		where.put(now.Add(credentialHold), now.Add(credentialHold), 503)
-		r.tell(Event{Target: t, Cause: f.Result()})
+		r.tell(Event{Kind: Held, Target: t, Cause: f.Result(), For: credentialHold})
 	case told > 0 && (v.Same || v.Fallback):
 		status := 503
 		if f.throttled() && f.Status != 529 {
@@ -285,15 +329,9 @@ func (r *run) hold(f *Failure, v Verdict, now time.Time) time.Duration {
 		}
 		d := min(told, holdMost)
 		t.hold(i).put(now.Add(d), now.Add(told), status)
-		r.tell(Event{Target: t, Cause: f.Result()})
+		r.tell(Event{Kind: Held, Target: t, Cause: f.Result(), For: d})
 	}
 	return told
-}
-
-func (r *run) tell(e Event) {
-	if r.call.On != nil {
-		r.call.On(e)
-	}
 }
 
 // keep remembers f if it is no less specific than what came before it. known
@@ -333,7 +371,7 @@ func (r *run) late(now time.Time) bool {
 // or nobody waits any more; "" while one may.
 func (r *run) over(ctx context.Context) Reason {
 	err := ctx.Err()
-	if err != nil && (errors.Is(err, context.DeadlineExceeded) || r.late(time.Now())) {
+	if err != nil && (errors.Is(err, context.DeadlineExceeded) || r.late(r.clock.Now())) {
 		return Deadline
 	}
 	if r.call.Readers != nil {
@@ -356,21 +394,17 @@ func (r *run) sleep(ctx context.Context, d time.Duration) Reason {
 	if d <= 0 {
 		return r.over(ctx)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
+	for end := r.clock.Now().Add(d); ; {
 		var gone <-chan struct{}
 		if r.call.Readers != nil {
 			gone = r.call.Readers.Gone()
 		}
-		select {
-		case <-timer.C:
-			return r.over(ctx)
-		case <-gone:
-		case <-ctx.Done():
-		}
+		r.clock.Wait(ctx, d, gone, nil)
 		if reason := r.over(ctx); reason != "" {
 			return reason
+		}
+		if d = end.Sub(r.clock.Now()); d <= 0 {
+			return ""
 		}
 	}
 }

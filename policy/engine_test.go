@@ -319,7 +319,7 @@ func TestProbeThatFails(t *testing.T) {
 			cancel()
 			return &Failure{Phase: Sent, Cancelled: true}
 		})
-		p, _, ok := a.admit(0)
+		p, _, ok := a.admit(time.Now(), 0, original, new(news))
 		if !ok || p.hold[1] == nil {
 			t.Error("the next call is not the probe")
 		}
@@ -559,11 +559,11 @@ func TestEvents(t *testing.T) {
 		var events []Event
 		res, _ := do(t, &Engine{Rand: dice["middle"]}, Call{Kind: Completion, Targets: []*Target{a, b}, On: func(e Event) { events = append(events, e) }}, u)
 		want := []Event{
-			{Target: a, Cause: "429"},
-			{Target: a, Cause: "429", Retry: true},
-			{Target: a, Cause: "401"},
-			{Target: a, Cause: "401", Retry: true},
-			{Target: b, Cause: "unreachable", Retry: true},
+			{Kind: Held, Target: a, Cause: "429", For: 30 * time.Second},
+			{Kind: Retried, Target: a, Cause: "429"},
+			{Kind: Held, Target: a, Cause: "401", For: credentialHold},
+			{Kind: Retried, Target: a, Cause: "401"},
+			{Kind: Retried, Target: b, Cause: "unreachable"},
 		}
 		if res.Failure != nil || !slices.Equal(events, want) {
 			t.Errorf("%+v\n%+v", res, events)

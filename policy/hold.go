@@ -29,12 +29,13 @@ type hold struct {
 	lead    time.Time // it goes alone until then
 }
 
-// held says that and how long somewhere is on hold. Without wait it is
-// free.
+// held says that no attempt may go somewhere now, and why. Without wait one
+// may.
 type held struct {
 	wait   time.Duration // until it may be tried
 	told   time.Duration // what is known of when to come back, wait or longer
 	status int
+	reason Reason
 }
 
 // put sets or prolongs the hold.
@@ -71,16 +72,15 @@ func (h *hold) at(now time.Time) held {
 		return held{}
 	}
 	wait := end.Sub(now)
-	return held{wait: wait, told: max(wait, h.told.Sub(now)), status: h.status}
+	return held{wait: wait, told: max(wait, h.told.Sub(now)), status: h.status, reason: TargetHeld}
 }
 
 // enter lets a call go, if one may. A probe is not zero for the call that
 // goes first; it is given to leave.
-func (h *hold) enter() (probe uint64, is held) {
+func (h *hold) enter(now time.Time) (probe uint64, is held) {
 	if !h.set.Load() {
 		return 0, held{}
 	}
-	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if is = h.at(now); is.wait > 0 || h.probing || !h.set.Load() {

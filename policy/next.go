@@ -29,6 +29,7 @@ type outlook struct {
 	most        int           // attempts allowed in all
 	rotate      bool          // another credential of the target is free
 	fallback    bool          // another target is free
+	refused     Reason        // why the target takes no further attempt of this call now: circuit_open, budget_exhausted; "": it does
 	wait        time.Duration // until the target may be called again, as told; 0: nothing was told
 	left        time.Duration // until the deadline
 }
@@ -47,16 +48,21 @@ func next(cfg Config, f *Failure, v Verdict, o outlook, rnd func() float64) step
 	switch {
 	case o.total >= o.most:
 		return s
-	case v.Another && o.rotate && !spent:
+	case v.Another && o.rotate && !spent && o.refused == "":
 		s.move = rotate
-	case v.Fallback && o.fallback && (spent || !v.Same || v.AtOnce || o.wait > patience ||
+	case v.Fallback && o.fallback && (spent || !v.Same || v.AtOnce || o.refused != "" || o.wait > patience ||
 		o.here > 1 || cfg.Backoff.Ceiling(o.here, f.throttled()) > sameTargetAgain):
 		s.move = fallBack
 	case v.Same && !spent:
 		s = sleep(cfg, f, v, o, rnd)
-		if s.move == stop && v.Fallback && o.fallback {
+		switch {
+		case s.move == stop && v.Fallback && o.fallback:
 			s.move = fallBack
+		case s.move != stop && o.refused != "":
+			s.move, s.reason = stop, o.refused
 		}
+	case v.Another && o.rotate && !spent:
+		s.reason = o.refused
 	}
 	if s.move != stop && o.left < lastSecond {
 		s.move, s.reason = stop, Deadline

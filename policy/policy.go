@@ -15,6 +15,8 @@ type Config struct {
 	TotalAttempts int           // attempts over all targets of a call; default 5
 	Backoff       Backoff       // full jitter
 	RetryAfterCap time.Duration // a longer Retry-After is not slept out; default 60 s
+	Budget        Budget
+	Breaker       Breaker
 	Timeouts      Timeouts
 }
 
@@ -24,6 +26,48 @@ type Backoff struct {
 	ThrottleBase time.Duration // the base after 429, 529 and their in-band kin; default 1 s
 	Cap          time.Duration // default 30 s
 }
+
+// Budget bounds the retries that go to a target by the originals, the first
+// attempts that calls make there: to Ratio of those of ten seconds, and in any
+// one second to a fifth of that. Less than Floor a second, on average over ten,
+// and twice that in any one, are always allowed.
+type Budget struct {
+	Ratio float64 // default 0.1
+	Floor float64 // retries a second; default 10
+}
+
+// Breaker stops calls to a target that fails. It opens on Consecutive failures
+// in a row, on LowTraffic's, or once FailureRate of at least MinCalls outcomes
+// within Window are failures. It stays open for Cooldown, doubled up to
+// CooldownCap each time a probe fails, and times uniform(0.8, 1.2); then Probes
+// may be in flight at once, and as many successes close it.
+type Breaker struct {
+	Switch      Switch // Off: it never opens
+	Consecutive int    // default 20
+	LowTraffic  LowTraffic
+	FailureRate float64       // default 0.5
+	MinCalls    int           // default 20
+	Window      time.Duration // default 10 s
+	Cooldown    time.Duration // default 1 s
+	CooldownCap time.Duration // default 15 s
+	Probes      int           // default 3
+}
+
+// LowTraffic is a streak of failures that is shorter, and takes longer.
+type LowTraffic struct {
+	Consecutive int           // default 5
+	Over        time.Duration // from the first of them to the last; default 2 s
+}
+
+// Switch turns something on or off. The zero value leaves that to the
+// defaults, which is on.
+type Switch uint8
+
+const (
+	ByDefault Switch = iota
+	On
+	Off
+)
 
 // Timeouts bound one attempt, but for Total, which bounds the record.
 type Timeouts struct {
@@ -37,8 +81,11 @@ type Timeouts struct {
 type Kind uint8
 
 const (
-	Read       Kind = iota // free of effects and of cost
-	Completion             // pure, but billed
+	Read         Kind = iota // free of effects and of cost
+	Completion               // pure, but billed
+	DedupWrite               // a write with a client's key, that the upstream deduplicates by a key of ours
+	Write                    // any other write with a client's key: a second run may be a second effect
+	UnkeyedWrite             // a write without a client's key
 )
 
 // Phase says how far an attempt came.
@@ -65,6 +112,7 @@ type Failure struct {
 	Credential    bool // 401 or 403: the credential is refused
 	ContextLength bool // the input is too long for this model
 	Committed     bool // content had already reached a client: never tried again
+	NotExecuted   bool // of a write: a status that its tool sends only before it did anything
 
 	ShouldRetry   int8          // the upstream's x-should-retry: -1 false, 0 absent, +1 true
 	RetryAfter    time.Duration // how long it asked to wait, when HasRetryAfter; zero or less: it named the past
@@ -79,6 +127,8 @@ type Reason string
 
 const (
 	TargetHeld                Reason = "target_held"
+	CircuitOpen               Reason = "circuit_open"
+	BudgetExhausted           Reason = "budget_exhausted"
 	AttemptsExhausted         Reason = "attempts_exhausted"
 	RetryAfterExceedsCap      Reason = "retry_after_exceeds_cap"
 	RetryAfterExceedsDeadline Reason = "retry_after_exceeds_deadline"
@@ -87,6 +137,8 @@ const (
 	UpstreamCredential        Reason = "upstream_credential"
 	Unreachable               Reason = "unreachable"
 	StreamBroken              Reason = "stream_broken"
+	OutcomeUnknown            Reason = "ambiguous"     // a write that may or may not have happened
+	ResponseLost              Reason = "response_lost" // a write that happened, and whose answer was lost
 	ClientGone                Reason = "client_gone"
 )
 

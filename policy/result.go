@@ -12,7 +12,7 @@ const (
 // result is how the call came out: with reason where that ended it from
 // outside, else with what its most specific failure is called.
 func (r *run) result(reason Reason) Result {
-	if reason == TargetHeld {
+	if r.best == nil && r.held.wait > 0 && reason == r.held.reason {
 		return r.refusal()
 	}
 	res := Result{Failure: r.best, Reason: reason, Attempts: r.total}
@@ -23,14 +23,14 @@ func (r *run) result(reason Reason) Result {
 		res.Reason = r.reason
 	}
 	if !r.back.IsZero() {
-		res.RetryAfter = min(max(0, time.Until(r.back)), comeBackMost)
+		res.RetryAfter = min(max(0, r.back.Sub(r.clock.Now())), comeBackMost)
 	}
 	res.Memo = memo(r.best, res.Reason, res.RetryAfter)
 	return res
 }
 
 // refusal is the answer of a call that was not made, since its targets are on
-// hold. Up to 59 s the client is asked to come back, not in step with others.
+// hold, or their breakers open. Up to 59 s the client is asked to come back, not in step with others.
 func (r *run) refusal() Result {
 	after := min(r.held.told, comeBackMost)
 	soon := after <= comeBackSoon
@@ -38,7 +38,7 @@ func (r *run) refusal() Result {
 		after = max(after, time.Second+uniform(6*time.Second, r.rand()))
 	}
 	return Result{
-		Reason: TargetHeld, Status: r.held.status, Attempts: r.total,
+		Reason: r.held.reason, Status: r.held.status, Attempts: r.total,
 		ShouldRetry: soon && r.total == 0, // one owner of retries: not after ours
 		RetryAfter:  after,
 	}
@@ -52,7 +52,8 @@ func memo(f *Failure, reason Reason, after time.Duration) time.Duration {
 	status := f.status()
 	switch {
 	case f.Cancelled, f.Committed,
-		reason == ClientGone, reason == Deadline, reason == RetryAfterExceedsDeadline:
+		reason == ClientGone, reason == Deadline, reason == RetryAfterExceedsDeadline,
+		reason == OutcomeUnknown, reason == ResponseLost: // those stay
 		return 0
 	case f.lost(), f.Phase == NotSent, status >= 500, status == 429, f.Throttle:
 		if after > 0 {

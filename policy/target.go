@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// Target is one model at one provider: where holds (and later budget, breaker
-// and limit) are kept. It is shared by all calls that go there.
+// Target is one model at one provider: where its budget, its breaker and its
+// holds are kept. It is shared by all calls that go there.
 type Target struct {
 	Name        string // provider/model
 	Config      Config
 	Credentials []*Credential // at least one; shared with the provider's other targets
+	Context     int           // its window in tokens; 0: unknown, and so no fallback for what is too long elsewhere
 
 	first atomic.Uint32          // the credential that is asked first: the one after the last that was throttled or refused
+	gates atomic.Pointer[gate]   // nil until the first attempt
 	holds atomic.Pointer[[]hold] // one for each credential; nil until the first is needed
 }
 
@@ -23,11 +25,13 @@ type Credential struct {
 
 // Engine runs calls. The zero value works.
 type Engine struct {
-	Rand func() float64 // uniform [0,1); nil: math/rand/v2
+	Rand  func() float64 // uniform [0,1); nil: math/rand/v2
+	Clock Clock          // nil: the machine's
 }
 
 // pass is the leave to make one attempt.
 type pass struct {
+	ticket
 	credential int
 	hold       [2]*hold // those whose probe the attempt is
 	probe      [2]uint64
@@ -35,10 +39,15 @@ type pass struct {
 
 // end tells how the attempt came out, after the holds that follow from it
 // were set.
-func (p *pass) end(f *Failure) {
+func (p *pass) end(f *Failure, now time.Time, rnd func() float64, n *news) {
+	p.unhold(f == nil || !f.Cancelled)
+	p.leave(f, now, rnd, n)
+}
+
+func (p *pass) unhold(learned bool) {
 	for i, h := range p.hold {
 		if h != nil {
-			h.leave(p.probe[i], f == nil || !f.Cancelled)
+			h.leave(p.probe[i], learned)
 		}
 	}
 }
@@ -57,31 +66,37 @@ func (t *Target) hold(i int) *hold {
 // admit gives leave for an attempt with the first credential that is free, in
 // their order from t.first; those whose bits are set in skip are left out. If
 // none is, it says which will be free first.
-func (t *Target) admit(skip uint64) (pass, held, bool) {
+func (t *Target) admit(now time.Time, skip uint64, pay payment, n *news) (pass, held, bool) {
+	ticket, is := t.gate(now).enter(now, pay, n)
+	if is.wait > 0 {
+		return pass{}, is, false
+	}
 	var soonest held
-	n, first := len(t.Credentials), int(t.first.Load())
-	for k := range n {
-		i := (first + k) % n
+	count, first := len(t.Credentials), int(t.first.Load())
+	for k := range count {
+		i := (first + k) % count
 		if skip&(1<<i) != 0 {
 			continue
 		}
-		p, is := t.enter(i)
+		p, is := t.enter(now, i)
 		if is.wait == 0 {
+			p.ticket = ticket
 			return p, held{}, true
 		}
 		if soonest.wait == 0 || is.wait < soonest.wait {
 			soonest = is
 		}
 	}
+	ticket.undo()
 	return pass{}, soonest, false
 }
 
 // enter gives leave for an attempt with the i-th credential, or says how it
 // is held.
-func (t *Target) enter(i int) (pass, held) {
+func (t *Target) enter(now time.Time, i int) (pass, held) {
 	p := pass{credential: i}
 	key := &t.Credentials[i].hold
-	probe, is := key.enter()
+	probe, is := key.enter(now)
 	if is.wait > 0 {
 		return pass{}, is
 	}
@@ -92,8 +107,8 @@ func (t *Target) enter(i int) (pass, held) {
 		return p, held{}
 	}
 	own := t.hold(i)
-	if probe, is = own.enter(); is.wait > 0 {
-		p.end(&Failure{Cancelled: true}) // the credential's probe is not made
+	if probe, is = own.enter(now); is.wait > 0 {
+		p.unhold(false) // the credential's probe is not made
 		return pass{}, is
 	}
 	if probe != 0 {
@@ -129,11 +144,12 @@ func (t *Target) wait(current int, told time.Duration, now time.Time) time.Durat
 	return first
 }
 
-// free says whether admit would give leave at now.
+// free says whether one of the credentials is at now.
 func (t *Target) free(skip uint64, now time.Time) bool {
 	n, first := len(t.Credentials), int(t.first.Load())
 	for k := range n {
-		if i := (first + k) % n; skip&(1<<i) == 0 && t.look(i, now).wait == 0 {
+		i := (first + k) % n
+		if skip&(1<<i) == 0 && t.look(i, now).wait == 0 {
 			return true
 		}
 	}
