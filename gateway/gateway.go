@@ -94,6 +94,7 @@ type ModelTarget struct {
 	Upstream string // a provider's name
 	Model    string // as the upstream calls it; empty: by the client's name
 	Weight   int    // share of first attempts; 0: only as a fallback
+	Context  int    // its window in tokens; 0: unknown
 }
 
 // Gateway serves requests.

@@ -74,6 +74,7 @@ func newRoutes(o Options) (*routes, error) {
 				t.state = &policy.Target{Name: name, Config: u.Policy, Credentials: t.creds}
 				states[name] = t.state
 			}
+			t.state.Context = max(t.state.Context, mt.Context)
 			rt.targets = append(rt.targets, t)
 			rt.total = max(rt.total, u.Policy.Timeouts.Total)
 		}
@@ -158,7 +159,7 @@ func (t *target) named(model string) *policy.Target {
 	case len(t.states) >= maxNamedTargets:
 		s = t.state
 	default:
-		s = &policy.Target{Name: t.up.Provider.Name() + "/" + model, Config: t.up.Policy, Credentials: t.creds}
+		s = &policy.Target{Name: t.up.Provider.Name() + "/" + model, Config: t.up.Policy, Credentials: t.creds, Context: t.state.Context}
 		t.states[model] = s
 	}
 	return s

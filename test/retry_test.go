@@ -146,7 +146,7 @@ func TestB046BodiesOfRetriedAnswersAreClosed(t *testing.T) {
 		}
 		return up.OK("ok")
 	})
-	g := harness.Start(t, u.URL(), harness.Config{"policy.backoff.throttle_base": "10ms"})
+	g := harness.Start(t, u.URL(), harness.Config{"policy.backoff.throttle_base": "10ms", "policy.budget.floor": 1000})
 	before := g.Metrics()["go_goroutines"]
 	if before == 0 {
 		t.Error("no go_goroutines among the metrics")

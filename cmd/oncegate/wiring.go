@@ -97,7 +97,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 	for _, m := range c.Models {
 		model := gateway.Model{Name: m.Name, Mode: config.ModeOf(m.Dedupe)}
 		for _, t := range m.Targets {
-			model.Targets = append(model.Targets, gateway.ModelTarget{Upstream: t.Provider, Model: t.Model, Weight: t.Weight})
+			model.Targets = append(model.Targets, gateway.ModelTarget{Upstream: t.Provider, Model: t.Model, Weight: t.Weight, Context: t.Context})
 		}
 		o.Models = append(o.Models, model)
 	}

@@ -231,6 +231,10 @@ func set(into reflect.Value, field reflect.StructField, text string) (what, mend
 		}
 		into.SetInt(int64(s))
 		return bounds(field, float64(s))
+	case Toggle:
+		on, what, mend := boolean(text)
+		into.Set(reflect.ValueOf(map[bool]Toggle{true: True, false: False}[on]))
+		return what, mend
 	}
 	switch into.Kind() {
 	case reflect.String:
@@ -239,14 +243,9 @@ func set(into reflect.Value, field reflect.StructField, text string) (what, mend
 			return oneOf(text, strings.Split(list, ","), field)
 		}
 	case reflect.Bool:
-		switch strings.ToLower(text) {
-		case "true":
-			into.SetBool(true)
-		case "false":
-			into.SetBool(false)
-		default:
-			return "is neither true nor false", "write true or false"
-		}
+		on, what, mend := boolean(text)
+		into.SetBool(on)
+		return what, mend
 	case reflect.Int:
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -254,10 +253,30 @@ func set(into reflect.Value, field reflect.StructField, text string) (what, mend
 		}
 		into.SetInt(int64(n))
 		return bounds(field, float64(n))
+	case reflect.Float64:
+		if strings.Trim(text, "+-.0123456789") != "" { // no hex, no exponent, no infinity
+			return "is not a number", "write it in digits, as 0.5"
+		}
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return "is not a number", "write it in digits, as 0.5"
+		}
+		into.SetFloat(n)
+		return bounds(field, n)
 	default:
 		panic("config: a field of a kind that is not read: " + field.Name)
 	}
 	return "", ""
+}
+
+func boolean(text string) (on bool, what, mend string) {
+	switch strings.ToLower(text) {
+	case "true":
+		return true, "", ""
+	case "false":
+		return false, "", ""
+	}
+	return false, "is neither true nor false", "write true or false"
 }
 
 func oneOf(text string, known []string, field reflect.StructField) (what, mend string) {
@@ -279,6 +298,11 @@ func bounds(field reflect.StructField, n float64) (what, mend string) {
 	if b, ok := field.Tag.Lookup("min"); ok {
 		if limit, _ := strconv.ParseFloat(b, 64); n < limit {
 			return "must be at least " + b, "leave it out for the default of " + field.Tag.Get("default")
+		}
+	}
+	if b, ok := field.Tag.Lookup("max"); ok {
+		if limit, _ := strconv.ParseFloat(b, 64); n > limit {
+			return "must be at most " + b, "leave it out for the default of " + field.Tag.Get("default")
 		}
 	}
 	return "", ""

@@ -6,18 +6,15 @@ import "strings"
 // refuses, so that none of them seems to work. A key leaves this list in the
 // change that gives it its effect.
 var later = map[string]bool{
-	"tools":                      true,
-	"prices":                     true,
-	"dashboard":                  true,
-	"auth.keys[].tools":          true,
-	"store.replicas":             true,
-	"store.on_outage":            true,
-	"dedupe.ttl.tool":            true,
-	"dedupe.ttl.tombstone":       true,
-	"policy.budget":              true,
-	"policy.breaker":             true,
-	"policy.concurrency":         true,
-	"models[].targets[].context": true,
+	"tools":                true,
+	"prices":               true,
+	"dashboard":            true,
+	"auth.keys[].tools":    true,
+	"store.replicas":       true,
+	"store.on_outage":      true,
+	"dedupe.ttl.tool":      true,
+	"dedupe.ttl.tombstone": true,
+	"policy.concurrency":   true,
 }
 
 // laterKinds are provider kinds to come, refused by name.

@@ -92,9 +92,12 @@ func TestFaults(t *testing.T) {
 		{"tools", small + "tools: []\n", "tools: not in this version yet"},
 		{"prices", small + "prices: {}\n", "prices: not in this version yet"},
 		{"dashboard", small + "dashboard: {timezone: UTC}\n", "dashboard: not in this version yet"},
-		{"breaker", small + "policy: {breaker: {enabled: true}}\n", "policy.breaker: not in this version yet"},
-		{"a provider's budget", "providers: [{name: mock, kind: mock, policy: {budget: {floor: 1}}}]\nmodels: [{name: '*', targets: [{provider: mock}]}]\n", "providers[0].policy.budget: not in this version yet"},
-		{"context", "providers: [{name: mock, kind: mock}]\nmodels: [{name: m, targets: [{provider: mock, context: 5}]}]\n", "models[0].targets[0].context: not in this version yet"},
+		{"breaker", small + "policy: {breaker: {enabled: perhaps}}\n", `policy.breaker.enabled: "perhaps" is neither true nor false`},
+		{"failure rate", small + "policy: {breaker: {failure_rate: 1.5}}\n", `policy.breaker.failure_rate: "1.5" must be at most 1`},
+		{"no budget", small + "policy: {budget: {ratio: 0}}\n", `policy.budget.ratio: "0" must be more than 0`},
+		{"an exponent", small + "policy: {budget: {floor: 1e3}}\n", `policy.budget.floor: "1e3" is not a number`},
+		{"a provider's budget", "providers: [{name: mock, kind: mock, policy: {budget: {flor: 1}}}]\nmodels: [{name: '*', targets: [{provider: mock}]}]\n", "providers[0].policy.budget.flor: unknown key; did you mean floor?"},
+		{"context", "providers: [{name: mock, kind: mock}]\nmodels: [{name: '*', targets: [{provider: mock, context: -1}]}]\n", `models[0].targets[0].context: "-1" must be at least 0`},
 		{"pointer", small + "dedupe: {ignore: [metadata]}\n", "is not a JSON pointer"},
 		{"header", small + "dedupe: {headers: ['a b']}\n", "is not a header name"},
 		{"cors", small + "server: {cors: {origins: ['https://a.example/path']}}\n", "is not an origin"},
@@ -157,7 +160,12 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 	}
 	if got, want := c.PolicyOf(c.Providers[0]), (policy.Config{
 		Attempts: 3, TotalAttempts: 5, RetryAfterCap: time.Minute,
-		Backoff:  policy.Backoff{Base: 500 * time.Millisecond, ThrottleBase: time.Second, Cap: 30 * time.Second},
+		Backoff: policy.Backoff{Base: 500 * time.Millisecond, ThrottleBase: time.Second, Cap: 30 * time.Second},
+		Budget:  policy.Budget{Ratio: 0.1, Floor: 10},
+		Breaker: policy.Breaker{
+			Switch: policy.On, Consecutive: 20, LowTraffic: policy.LowTraffic{Consecutive: 5, Over: 2 * time.Second}, FailureRate: 0.5,
+			MinCalls: 20, Window: 10 * time.Second, Cooldown: time.Second, CooldownCap: 15 * time.Second, Probes: 3,
+		},
 		Timeouts: policy.Timeouts{Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: 10 * time.Minute},
 	}); got != want {
 		t.Errorf("policy: %+v, want %+v", got, want)
@@ -179,13 +187,16 @@ func TestNoFileServesTheMock(t *testing.T) {
 
 func TestProvidersOverridePartsOfThePolicy(t *testing.T) {
 	c := mustLoad(t, `
-policy: {attempts: 4, backoff: {cap: 10s}}
-providers: [{name: p, kind: mock, policy: {attempts: 2, timeouts: {idle: 1m}}}]
+policy: {attempts: 4, backoff: {cap: 10s}, breaker: {probes: 2}}
+providers:
+  - {name: p, kind: mock, policy: {attempts: 2, timeouts: {idle: 1m}, budget: {floor: 0.5}, breaker: {enabled: false, low_traffic: {consecutive: 7}}}}
 models: [{name: m, targets: [{provider: p}]}]
 `)
 	got := c.PolicyOf(c.Providers[0])
 	if got.Attempts != 2 || got.TotalAttempts != 5 || got.Backoff.Cap != 10*time.Second ||
-		got.Timeouts.Idle != time.Minute || got.Timeouts.Connect != 5*time.Second {
+		got.Timeouts.Idle != time.Minute || got.Timeouts.Connect != 5*time.Second ||
+		got.Budget != (policy.Budget{Ratio: 0.1, Floor: 0.5}) || got.Breaker.Switch != policy.Off || got.Breaker.Probes != 2 ||
+		got.Breaker.LowTraffic != (policy.LowTraffic{Consecutive: 7, Over: 2 * time.Second}) {
 		t.Errorf("%+v", got)
 	}
 }

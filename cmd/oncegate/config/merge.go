@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"strings"
 
 	"oncegate/cache"
@@ -11,22 +10,29 @@ import (
 // PolicyOf is the retry policy of a provider: its own, and the configured one
 // where that is silent.
 func (c *Config) PolicyOf(p Provider) policy.Config {
-	own, all := p.Policy, c.Policy
+	return p.Policy.policy().Or(c.Policy.policy())
+}
+
+func (p *Policy) policy() policy.Config {
+	b := p.Breaker
 	return policy.Config{
-		Attempts:      cmp.Or(own.Attempts, all.Attempts),
-		TotalAttempts: cmp.Or(own.TotalAttempts, all.TotalAttempts),
-		Backoff: policy.Backoff{
-			Base:         cmp.Or(own.Backoff.Base, all.Backoff.Base),
-			ThrottleBase: cmp.Or(own.Backoff.ThrottleBase, all.Backoff.ThrottleBase),
-			Cap:          cmp.Or(own.Backoff.Cap, all.Backoff.Cap),
+		Attempts:      p.Attempts,
+		TotalAttempts: p.TotalAttempts,
+		Backoff:       policy.Backoff(p.Backoff),
+		RetryAfterCap: p.RetryAfterCap,
+		Budget:        policy.Budget(p.Budget),
+		Breaker: policy.Breaker{
+			Switch:      policy.Switch(b.Enabled),
+			Consecutive: b.Consecutive,
+			LowTraffic:  policy.LowTraffic(b.LowTraffic),
+			FailureRate: b.FailureRate,
+			MinCalls:    b.MinCalls,
+			Window:      b.Window,
+			Cooldown:    b.Cooldown,
+			CooldownCap: b.CooldownCap,
+			Probes:      b.Probes,
 		},
-		RetryAfterCap: cmp.Or(own.RetryAfterCap, all.RetryAfterCap),
-		Timeouts: policy.Timeouts{
-			Connect:   cmp.Or(own.Timeouts.Connect, all.Timeouts.Connect),
-			FirstByte: cmp.Or(own.Timeouts.FirstByte, all.Timeouts.FirstByte),
-			Idle:      cmp.Or(own.Timeouts.Idle, all.Timeouts.Idle),
-			Total:     cmp.Or(own.Timeouts.Total, all.Timeouts.Total),
-		},
+		Timeouts: policy.Timeouts(p.Timeouts),
 	}
 }
 

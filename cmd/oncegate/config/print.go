@@ -94,6 +94,8 @@ func shown(v reflect.Value, f reflect.StructField) any {
 		return formatDuration(x)
 	case Size:
 		return x.String()
+	case Toggle:
+		return x == True
 	case string:
 		switch {
 		case x == "":

@@ -61,7 +61,7 @@ func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 	case t == reflect.TypeFor[Size]():
 		s = schema{"anyOf": []any{
 			schema{"type": "string", "pattern": `^[0-9.]+ *([KMGT]i?B|kB|B)?$`}, schema{"type": "integer"}, reference}}
-	case t.Kind() == reflect.Bool:
+	case t.Kind() == reflect.Bool, t == reflect.TypeFor[Toggle]():
 		s = schema{"anyOf": []any{schema{"type": "boolean"}, reference}}
 		s["default"] = def == "true"
 	case t.Kind() == reflect.Int:
@@ -74,6 +74,18 @@ func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 		}
 		s = schema{"anyOf": []any{number, reference}}
 		if n, err := strconv.Atoi(def); err == nil {
+			s["default"] = n
+		}
+		return s
+	case t.Kind() == reflect.Float64:
+		number := schema{"type": "number"}
+		for tag, word := range map[string]string{"above": "exclusiveMinimum", "min": "minimum", "max": "maximum"} {
+			if n, err := strconv.ParseFloat(f.Tag.Get(tag), 64); err == nil {
+				number[word] = n
+			}
+		}
+		s = schema{"anyOf": []any{number, reference}}
+		if n, err := strconv.ParseFloat(def, 64); err == nil {
 			s["default"] = n
 		}
 		return s

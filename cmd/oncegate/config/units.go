@@ -7,6 +7,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"oncegate/policy"
+)
+
+// Toggle is true or false, or neither: where a section overrides another one,
+// an absent key is no false.
+type Toggle uint8
+
+const (
+	Unset = Toggle(policy.ByDefault)
+	True  = Toggle(policy.On)
+	False = Toggle(policy.Off)
 )
 
 // Size is a number of bytes, written 32MiB.
