@@ -110,6 +110,7 @@ type Gateway struct {
 	anonymous principal
 	buffers   *buffers
 	documents *documents
+	failed    failedCalls
 	started   time.Time
 
 	base    context.Context // of every record; cancelled when the grace is over
@@ -146,6 +147,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", "")}
 	g.metrics = newMetrics(o.Registry, o.Upstreams)
+	o.Registry.MustRegister(targetMetrics{g.routes})
 	g.records = &cache.Records{
 		Store: o.Store, Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
 		Oops: func(step string, err error) {

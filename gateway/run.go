@@ -33,8 +33,9 @@ type run struct {
 	deadline time.Time
 	timer    *time.Timer
 
-	made   int // attempts so far
-	answer     // of the attempt under way, or of the last one
+	made   int  // attempts so far
+	marked bool // the same call failed a moment ago
+	answer      // of the attempt under way, or of the last one
 }
 
 func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
@@ -43,6 +44,7 @@ func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
 	for i, t := range r.targets {
 		r.states[i] = t.named(c.up.Model)
 	}
+	r.marked = !entry.Private() && g.failed.has(c.key, time.Now())
 	r.ctx, r.cancel = context.WithCancelCause(g.base)
 	total := r.states[0].Config.Timeouts.Total
 	r.deadline = time.Now().Add(total)
@@ -55,7 +57,7 @@ func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
 // policyCall is the call as the retry policy sees it.
 func (r *run) policyCall() policy.Call {
 	return policy.Call{
-		Kind: policy.Completion, Targets: r.states, Deadline: r.deadline, Readers: r.log, Made: r.made, On: r.onPolicy,
+		Kind: policy.Completion, Targets: r.states, Deadline: r.deadline, Readers: r.log, Once: r.marked, Made: r.made, On: r.onPolicy,
 	}
 }
 
@@ -103,6 +105,9 @@ func (r *run) settle(res policy.Result) {
 	}
 	if res.Failure != nil || res.Reason != "" {
 		res.Attempts = r.made
+		if res.Memo > 0 && !r.entry.Private() {
+			r.g.failed.put(r.c.key, time.Now())
+		}
 		head, body := failure(r.c.op.surface, res, context.Cause(r.ctx))
 		r.finish(cache.Failed, res.Memo, head, body)
 		return

@@ -83,6 +83,7 @@ type breaker struct {
 
 	// Open, and half-open.
 	until  time.Duration // no probe before
+	rule   rule          // why it opened
 	trips  int           // times it was reopened since it closed
 	probes int           // in flight
 	passed int           // probes that came out well
@@ -202,7 +203,7 @@ func (b *breaker) open(c Breaker, r rule, told, at time.Duration, rnd func() flo
 		cooldown = min(cooldown, math.Ldexp(float64(c.Cooldown), b.trips))
 	}
 	open := max(time.Duration(cooldown*(0.8+0.4*rnd())), min(told, holdMost))
-	b.state, b.until, b.streak = Open, at+open, 0
+	b.state, b.until, b.rule, b.streak = Open, at+open, r, 0
 	b.gen++
 	return change{to: Open, rule: r, open: open}
 }

@@ -1,0 +1,129 @@
+package gateway
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"oncegate/policy"
+)
+
+// each visits the state of every target, and under which label it is counted:
+// clients can name models, and so must not make labels.
+func (r *routes) each(visit func(label string, t *policy.Target)) {
+	seen := map[*policy.Target]bool{}
+	of := func(rt *route) {
+		if rt == nil {
+			return
+		}
+		for _, t := range rt.targets {
+			if !seen[t.state] {
+				seen[t.state] = true
+				visit(t.state.Name, t.state)
+			}
+			t.mu.Lock()
+			named := slices.Collect(maps.Values(t.states))
+			t.mu.Unlock()
+			for _, s := range named {
+				visit(t.state.Name, s)
+			}
+		}
+	}
+	for _, name := range r.names {
+		of(r.byName[name])
+	}
+	of(r.any)
+	of(r.passthrough)
+}
+
+// targetStatus is a target as /api/targets shows it. Times are in seconds.
+type targetStatus struct {
+	Target  string        `json:"target"`
+	Breaker breakerStatus `json:"breaker"`
+	Budget  budgetStatus  `json:"budget"`
+	Holds   []holdStatus  `json:"holds"`
+}
+
+type breakerStatus struct {
+	State      string  `json:"state"`          // closed, half_open, open
+	Rule       string  `json:"rule,omitempty"` // why it is open: consecutive, low_traffic, failure_rate, probe
+	HalfOpenIn float64 `json:"half_open_in"`   // 0: it is not open
+	Streak     int     `json:"streak"`         // failures in a row
+	Probes     int     `json:"probes"`         // in flight, while half open
+}
+
+type budgetStatus struct {
+	Remaining int `json:"remaining"` // retries that may go now
+}
+
+type holdStatus struct {
+	Credential int     `json:"credential"` // which of the provider's keys, from 0
+	All        bool    `json:"all"`        // for all models of the provider: the key was refused, or its quota is spent
+	EndsIn     float64 `json:"ends_in"`
+	Told       float64 `json:"told"`   // what the upstream asked for; ends_in is capped
+	Status     int     `json:"status"` // what calls are answered with
+}
+
+// listTargets answers /api/targets.
+func (g *Gateway) listTargets(w http.ResponseWriter) {
+	list := struct {
+		Targets []targetStatus `json:"targets"`
+	}{Targets: []targetStatus{}}
+	now := time.Now()
+	g.routes.each(func(_ string, t *policy.Target) {
+		list.Targets = append(list.Targets, shownTarget(t.Status(now)))
+	})
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, list)
+}
+
+func shownTarget(s policy.Status) targetStatus {
+	out := targetStatus{
+		Target: s.Target,
+		Breaker: breakerStatus{
+			State: s.Breaker.String(), Rule: s.Rule, HalfOpenIn: s.HalfOpenIn.Seconds(), Streak: s.Streak, Probes: s.Probes,
+		},
+		Budget: budgetStatus{Remaining: s.Budget},
+		Holds:  []holdStatus{},
+	}
+	for _, h := range s.Holds {
+		out.Holds = append(out.Holds, holdStatus{
+			Credential: h.Credential, All: h.All, EndsIn: h.For.Seconds(), Told: h.Told.Seconds(), Status: h.Status,
+		})
+	}
+	return out
+}
+
+var (
+	budgetRemaining = prometheus.NewDesc("oncegate_retry_budget_remaining",
+		"Retries that may go to the target now; of the models of a * target the fewest.", []string{"target"}, nil)
+	breakerState = prometheus.NewDesc("oncegate_breaker_state",
+		"0 closed, 1 half-open, 2 open; of the models of a * target the worst.", []string{"target"}, nil)
+)
+
+// targetMetrics reads the targets' states when they are asked for.
+type targetMetrics struct{ routes *routes }
+
+func (m targetMetrics) Describe(out chan<- *prometheus.Desc) {
+	out <- budgetRemaining
+	out <- breakerState
+}
+
+func (m targetMetrics) Collect(out chan<- prometheus.Metric) {
+	now := time.Now()
+	worst := map[string]policy.Status{}
+	m.routes.each(func(label string, t *policy.Target) {
+		s := t.Status(now)
+		if old, ok := worst[label]; ok {
+			s.Budget, s.Breaker = min(s.Budget, old.Budget), max(s.Breaker, old.Breaker)
+		}
+		worst[label] = s
+	})
+	for label, s := range worst {
+		out <- prometheus.MustNewConstMetric(budgetRemaining, prometheus.GaugeValue, float64(s.Budget), label)
+		out <- prometheus.MustNewConstMetric(breakerState, prometheus.GaugeValue, float64(s.Breaker), label)
+	}
+}
