@@ -285,7 +285,7 @@ func (d *delivery) header(head *cache.Head) {
 }
 
 // refusals are why a call is answered without an attempt.
-var refusals = map[policy.Reason]bool{policy.TargetHeld: true, policy.CircuitOpen: true, reasonDraining: true}
+var refusals = map[policy.Reason]bool{policy.TargetHeld: true, policy.CircuitOpen: true, policy.Overloaded: true, reasonDraining: true}
 
 // outcome says how the request was answered, in the contract's words.
 func (d *delivery) outcome(head *cache.Head) (outcome, reason string) {

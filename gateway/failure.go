@@ -62,6 +62,8 @@ func verdict(res *policy.Result, upstream *providers.Error, cause error) (status
 		return 429, "rate_limit_exceeded", "the upstream asked not to be called for a while"
 	case f == nil && res.Reason == policy.CircuitOpen:
 		return res.Status, "upstream_unavailable", "the upstream has failed too often of late and is left alone for a while"
+	case f == nil && res.Reason == policy.Overloaded:
+		return res.Status, "overloaded", "as many calls as the upstream bears are under way, and as many wait"
 	case res.Reason == policy.TargetHeld:
 		return res.Status, "upstream_unavailable", "the upstream asked not to be called for a while"
 

@@ -22,7 +22,7 @@ const (
 	reasonFailureMemo  policy.Reason = "failure_memo"
 	reasonStoreAway    policy.Reason = "store_away"
 	reasonDraining     policy.Reason = "draining"
-	reasonOverloaded   policy.Reason = "overloaded"
+	reasonOverloaded                 = policy.Overloaded
 	reasonClientGone                 = policy.ClientGone
 	reasonKeyReused    policy.Reason = "key_reused"
 	reasonKeyInvalid   policy.Reason = "key_invalid"

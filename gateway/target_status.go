@@ -44,6 +44,7 @@ type targetStatus struct {
 	Target  string        `json:"target"`
 	Breaker breakerStatus `json:"breaker"`
 	Budget  budgetStatus  `json:"budget"`
+	Limit   limitStatus   `json:"limit"`
 	Holds   []holdStatus  `json:"holds"`
 }
 
@@ -57,6 +58,12 @@ type breakerStatus struct {
 
 type budgetStatus struct {
 	Remaining int `json:"remaining"` // retries that may go now
+}
+
+type limitStatus struct {
+	Size     int `json:"size"`      // attempts that may be under way
+	InFlight int `json:"in_flight"` // that are
+	Queued   int `json:"queued"`    // that wait for their turn
 }
 
 type holdStatus struct {
@@ -87,6 +94,7 @@ func shownTarget(s policy.Status) targetStatus {
 			State: s.Breaker.String(), Rule: s.Rule, HalfOpenIn: s.HalfOpenIn.Seconds(), Streak: s.Streak, Probes: s.Probes,
 		},
 		Budget: budgetStatus{Remaining: s.Budget},
+		Limit:  limitStatus{Size: s.Limit, InFlight: s.InFlight, Queued: s.Queued},
 		Holds:  []holdStatus{},
 	}
 	for _, h := range s.Holds {

@@ -257,6 +257,14 @@ func trip(t *testing.T, e *Engine, a *Target) {
 	}
 }
 
+// stateOf is that of a target's breaker.
+func stateOf(a *Target) State {
+	g := a.gates.Load()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.breaker.state
+}
+
 func TestCase26Breaker(t *testing.T) {
 	eachDice(t, func(t *testing.T, e *Engine) {
 		synctest.Test(t, func(t *testing.T) {
@@ -387,7 +395,7 @@ func TestB050HalfOpen(t *testing.T) {
 				t.Errorf("%+v", res)
 			}
 		}
-		if s := a.gates.Load().breaker.state; s != Closed {
+		if s := stateOf(a); s != Closed {
 			t.Errorf("%v after three answers", s)
 		}
 	})
@@ -417,7 +425,7 @@ func TestLateResultOfAnEarlierGeneration(t *testing.T) {
 			})
 		}()
 		time.Sleep(500 * time.Millisecond) // all ten have failed
-		if s := a.gates.Load().breaker.state; s != HalfOpen {
+		if s := stateOf(a); s != HalfOpen {
 			t.Errorf("%v after late failures", s)
 		}
 		if r := <-done; r.Reason != "" {

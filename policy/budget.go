@@ -72,15 +72,12 @@ func (b *budget) room(c Budget, at time.Duration) float64 {
 	return min(most-float64(retries), most/5-float64(now))
 }
 
-// retry takes a token, if there is one.
-func (b *budget) retry(c Budget, at time.Duration) (token, bool) {
-	if b.room(c, at) < 1 {
-		return token{}, false
-	}
+// retry takes a token, once room has said that there is one.
+func (b *budget) retry() token {
 	t := token{b.second, b.tenth, true}
 	b.seconds[t.second%int64(len(b.seconds))].retries++
 	b.tenths[t.tenth%int64(len(b.tenths))]++
-	return t, true
+	return t
 }
 
 // refund gives back a retry that succeeded: it was worth its while. What it

@@ -46,9 +46,10 @@ func TestBudgetBounds(t *testing.T) {
 					}
 				}
 				for range asks {
-					if _, ok := b.retry(c, at); !ok {
+					if b.room(c, at) < 1 {
 						break
 					}
+					b.retry()
 					retries = append(retries, at)
 				}
 			}
@@ -68,11 +69,10 @@ func TestBudgetFloorAndRefund(t *testing.T) {
 	c := Defaults().Budget
 	take := func(b *budget, at time.Duration) (n int, last token) {
 		for {
-			tk, ok := b.retry(c, at)
-			if !ok {
+			if b.room(c, at) < 1 {
 				return n, last
 			}
-			n, last = n+1, tk
+			n, last = n+1, b.retry()
 		}
 	}
 	var b budget
@@ -109,7 +109,7 @@ func TestBudgetFloorAndRefund(t *testing.T) {
 	b = budget{}
 	before := b
 	_, last = b.original(0), token{}
-	tk, _ := b.retry(c, 0)
+	tk := b.retry()
 	b.undo(tk)
 	b.undo(token{})
 	if b != before {
@@ -117,7 +117,7 @@ func TestBudgetFloorAndRefund(t *testing.T) {
 	}
 	b.refund(tk)
 	b = budget{}
-	tk, _ = b.retry(c, 0)
+	tk = b.retry()
 	b.advance(time.Hour)
 	b.refund(tk)
 	b.undo(tk)

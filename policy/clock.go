@@ -10,7 +10,7 @@ import (
 type Clock interface {
 	Now() time.Time
 	// Wait returns once d has passed, or sooner when ctx ends or one of the
-	// channels is closed or sent to. Either of them may be nil.
+	// channels is closed. Either of them may be nil.
 	Wait(ctx context.Context, d time.Duration, gone, woken <-chan struct{})
 }
 

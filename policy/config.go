@@ -27,6 +27,7 @@ func Defaults() Config {
 			CooldownCap: 15 * time.Second,
 			Probes:      3,
 		},
+		Concurrency: Concurrency{Start: 4096, Min: 16, Max: 4096},
 		Timeouts: Timeouts{
 			Connect:   5 * time.Second,
 			FirstByte: 120 * time.Second,
@@ -65,6 +66,11 @@ func (c Config) Or(d Config) Config {
 			Cooldown:    cmp.Or(c.Breaker.Cooldown, d.Breaker.Cooldown),
 			CooldownCap: cmp.Or(c.Breaker.CooldownCap, d.Breaker.CooldownCap),
 			Probes:      cmp.Or(c.Breaker.Probes, d.Breaker.Probes),
+		},
+		Concurrency: Concurrency{
+			Start: cmp.Or(c.Concurrency.Start, d.Concurrency.Start),
+			Min:   cmp.Or(c.Concurrency.Min, d.Concurrency.Min),
+			Max:   cmp.Or(c.Concurrency.Max, d.Concurrency.Max),
 		},
 		Timeouts: Timeouts{
 			Connect:   cmp.Or(c.Timeouts.Connect, d.Timeouts.Connect),

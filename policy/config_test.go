@@ -18,7 +18,8 @@ func TestConfigOr(t *testing.T) {
 			Switch: Off, Consecutive: 13, LowTraffic: LowTraffic{Consecutive: 14, Over: 15}, FailureRate: 16,
 			MinCalls: 17, Window: 18, Cooldown: 19, CooldownCap: 20, Probes: 21,
 		},
-		Timeouts: Timeouts{Connect: 7, FirstByte: 8, Idle: 9, Total: 10},
+		Concurrency: Concurrency{Start: 22, Min: 23, Max: 24},
+		Timeouts:    Timeouts{Connect: 7, FirstByte: 8, Idle: 9, Total: 10},
 	}
 	if got := own.Or(Defaults()); got != own {
 		t.Errorf("all set: %+v", got)

@@ -130,34 +130,36 @@ func (r *run) begin(ctx context.Context) (reason Reason, ok bool) {
 		return AttemptsExhausted, false
 	}
 	for now := start; ; now = r.clock.Now() {
-		if r.admit(now) {
-			return "", true
+		if ok, reason := r.admit(ctx, now); ok || reason != "" {
+			return reason, ok
 		}
 		room := r.left(ctx, now) - lastSecond
 		if r.hold.wait == 0 || now.Add(r.hold.wait).Sub(start) > holdWait || r.hold.wait > room {
 			return r.held.reason, false
 		}
-		if reason = r.sleep(ctx, min(room, r.hold.wait+spread(r.hold.wait, r.rand()))); reason != "" {
+		if reason = r.sleep(ctx, min(room, r.hold.wait+spread(r.hold.wait, r.rand())), nil); reason != "" {
 			return reason, false
 		}
 	}
 }
 
 // admit takes the first target that is free and was not tried. If none is,
-// held and hold say which will be first.
-func (r *run) admit(now time.Time) bool {
+// held and hold say which will be first. A reason ends the call.
+func (r *run) admit(ctx context.Context, now time.Time) (ok bool, reason Reason) {
 	r.held, r.hold = held{}, held{}
 	for i, t := range r.call.Targets {
 		if !r.may(i) {
 			continue
 		}
-		p, is, ok := t.admit(now, 0, original, &r.news)
-		r.publish(t, nil)
-		if ok {
+		p, is, ok, reason := r.enter(ctx, t, now, 0, original, nil)
+		switch {
+		case ok:
 			r.index, r.here, r.credentials = i, 0, 0
 			r.targets |= 1 << i
 			r.take(p)
-			return true
+			return true, ""
+		case reason != "":
+			return false, reason
 		}
 		if r.held.wait == 0 || is.wait < r.held.wait {
 			r.held = is
@@ -166,7 +168,36 @@ func (r *run) admit(now time.Time) bool {
 			r.hold = is
 		}
 	}
-	return false
+	return false, ""
+}
+
+// enter lets an attempt go to t, which may take its turn first. A reason ends
+// the call. f is the failure before it, if there was one.
+func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, pay payment, f *Failure) (pass, held, bool, Reason) {
+	p, is, ok := t.admit(now, skip, pay, false, &r.news)
+	r.publish(t, f)
+	if ok || is.reason != Overloaded {
+		return p, is, ok, ""
+	}
+	g := t.gate(now)
+	wait := min(queueWait, r.left(ctx, now)/10)
+	if wait <= 0 {
+		return p, is, false, ""
+	}
+	w := g.join()
+	if w == nil {
+		return p, is, false, ""
+	}
+	reason := r.sleep(ctx, wait, w.turn)
+	turn := g.abandon(w)
+	switch {
+	case reason != "" && turn:
+		g.free()
+	case turn:
+		p, is, ok = t.admit(r.clock.Now(), skip, pay, true, &r.news)
+		r.publish(t, f)
+	}
+	return p, is, ok, reason
 }
 
 // may says that the i-th target was not tried, and is none for which the
@@ -240,11 +271,11 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 		case stop:
 			return s.reason, false
 		case rotate:
-			moved, refused = r.another(r.credentials, pay, f)
+			moved, refused, reason = r.another(ctx, r.credentials, pay, f)
 		case fallBack:
-			moved = r.admit(now)
+			moved, reason = r.admit(ctx, now)
 		case again:
-			if reason = r.sleep(ctx, s.wait); reason != "" {
+			if reason = r.sleep(ctx, s.wait, nil); reason != "" {
 				return reason, false
 			}
 			if r.left(ctx, r.clock.Now()) < lastSecond { // the most patient reader left
@@ -252,7 +283,10 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 			}
 			told, known = 0, 0
 			r.credentials = 0
-			moved, refused = r.another(0, pay, f)
+			moved, refused, reason = r.another(ctx, 0, pay, f)
+		}
+		if reason != "" {
+			return reason, false
 		}
 		if moved {
 			r.tell(Event{Kind: Retried, Target: t, Cause: f.Result()})
@@ -271,21 +305,18 @@ func (r *run) payment(f *Failure) payment {
 }
 
 // another takes a credential of the same target that is free. refused says
-// that the target itself takes no attempt: its breaker opened meanwhile, or
-// others used up its budget.
-func (r *run) another(skip uint64, pay payment, f *Failure) (ok bool, refused Reason) {
-	t := r.target()
-	p, is, ok := t.admit(r.clock.Now(), skip, pay, &r.news)
-	r.publish(t, f)
-	if ok {
+// that the target itself takes no attempt: its breaker opened meanwhile, others
+// used up its budget, or too many wait. A reason ends the call.
+func (r *run) another(ctx context.Context, skip uint64, pay payment, f *Failure) (ok bool, refused, reason Reason) {
+	p, is, ok, reason := r.enter(ctx, r.target(), r.clock.Now(), skip, pay, f)
+	switch {
+	case ok:
 		r.freed = r.freed || pay == free
 		r.take(p)
-		return true, ""
+	case is.reason != TargetHeld:
+		refused = is.reason
 	}
-	if is.reason == TargetHeld {
-		return false, ""
-	}
-	return false, is.reason
+	return ok, refused, reason
 }
 
 // fallback says whether a target is left that was not tried and is free.
@@ -387,10 +418,10 @@ func (r *run) over(ctx context.Context) Reason {
 	return ""
 }
 
-// sleep waits for d. A reason says why it ended before, and is final: who joins
-// after that finds a call that has ended. Somebody who joins as the last one
-// leaves keeps it going.
-func (r *run) sleep(ctx context.Context, d time.Duration) Reason {
+// sleep waits for d, or until woken is closed. A reason says why it ended
+// before, and is final: who joins after that finds a call that has ended.
+// Somebody who joins as the last one leaves keeps it going.
+func (r *run) sleep(ctx context.Context, d time.Duration, woken <-chan struct{}) Reason {
 	if d <= 0 {
 		return r.over(ctx)
 	}
@@ -399,9 +430,14 @@ func (r *run) sleep(ctx context.Context, d time.Duration) Reason {
 		if r.call.Readers != nil {
 			gone = r.call.Readers.Gone()
 		}
-		r.clock.Wait(ctx, d, gone, nil)
+		r.clock.Wait(ctx, d, gone, woken)
 		if reason := r.over(ctx); reason != "" {
 			return reason
+		}
+		select {
+		case <-woken:
+			return ""
+		default:
 		}
 		if d = end.Sub(r.clock.Now()); d <= 0 {
 			return ""

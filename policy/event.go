@@ -23,10 +23,12 @@ const (
 	BreakerClosed                    // all go again
 	BudgetSpent                      // no retry goes there
 	BudgetBack                       // retries go again
+	LimitLowered                     // fewer may go at once than there were
+	LimitBack                        // nobody is held back by it
 )
 
 func (k EventKind) String() string {
-	return [...]string{"retry", "hold", "breaker_open", "breaker_half_open", "breaker_closed", "budget_spent", "budget_back"}[k]
+	return [...]string{"retry", "hold", "breaker_open", "breaker_half_open", "breaker_closed", "budget_spent", "budget_back", "limit_lowered", "limit_back"}[k]
 }
 
 // news are the events that arose under a lock, to be told after it.

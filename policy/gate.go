@@ -22,6 +22,7 @@ type gate struct {
 	mu      sync.Mutex
 	budget  budget
 	breaker breaker
+	limit   limit
 }
 
 // gate gives the target's, and makes it when the first attempt comes.
@@ -45,25 +46,29 @@ type ticket struct {
 	pay   payment
 }
 
-// enter lets an attempt in, or says why not.
-func (g *gate) enter(now time.Time, pay payment, n *news) (ticket, held) {
+// enter lets an attempt in, or says why not. With turn it has a place among
+// those under way, and gives it back if it is not let in.
+func (g *gate) enter(now time.Time, pay payment, turn bool, n *news) (ticket, held) {
 	at := g.since(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if wait := g.breaker.look(g.cfg.Breaker, at); wait > 0 {
-		return ticket{}, held{wait: wait, told: wait, status: 503, reason: CircuitOpen}
+	is := g.closed(at, pay, n)
+	if is.wait == 0 && !turn && !g.limit.enter(g.cfg.Concurrency, at) {
+		is = held{wait: time.Second, told: time.Second, status: 503, reason: Overloaded}
+	}
+	if is.wait > 0 {
+		if turn {
+			g.limit.free(g.cfg.Concurrency)
+		}
+		return ticket{}, is
 	}
 	t := ticket{gate: g, pay: pay}
 	switch pay {
 	case original:
 		t.token = g.budget.original(at)
 	case retry:
-		var ok bool
-		t.token, ok = g.budget.retry(g.cfg.Budget, at)
-		g.spent(!ok, at, n)
-		if !ok {
-			return ticket{}, held{wait: budgetTick, reason: BudgetExhausted}
-		}
+		t.token = g.budget.retry()
+		g.spent(false, at, n)
 	}
 	var changed bool
 	if t.gen, changed = g.breaker.enter(); changed {
@@ -72,11 +77,16 @@ func (g *gate) enter(now time.Time, pay payment, n *news) (ticket, held) {
 	return t, held{}
 }
 
-// look says what enter would, without entering.
+// look says what enter would, without entering; of turns it knows nothing.
 func (g *gate) look(now time.Time, pay payment, n *news) held {
 	at := g.since(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.closed(at, pay, n)
+}
+
+// closed says whether the breaker or the budget lets no attempt go.
+func (g *gate) closed(at time.Duration, pay payment, n *news) held {
 	if wait := g.breaker.look(g.cfg.Breaker, at); wait > 0 {
 		return held{wait: wait, told: wait, status: 503, reason: CircuitOpen}
 	}
@@ -103,6 +113,9 @@ func (t *ticket) leave(f *Failure, now time.Time, rnd func() float64, n *news) {
 	if f == nil {
 		g.budget.refund(t.token)
 	}
+	congested := f.congested()
+	g.limit.leave(g.cfg.Concurrency, congested, at)
+	g.limited(congested, n)
 	if c, ok := g.breaker.leave(g.cfg.Breaker, t.gen, f.outcome(), told, at, rnd); ok {
 		n.add(c.event())
 	}
@@ -117,6 +130,41 @@ func (t *ticket) undo() {
 		g.budget.undo(t.token)
 	}
 	g.breaker.leave(g.cfg.Breaker, t.gen, neutral, 0, 0, nil)
+	g.limit.free(g.cfg.Concurrency)
+}
+
+// join waits for a turn among those under way; nil: too many do.
+func (g *gate) join() *waiter {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limit.join(g.cfg.Concurrency)
+}
+
+// abandon ends a wait; true: the turn had come.
+func (g *gate) abandon(w *waiter) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limit.abandon(w)
+}
+
+// free gives back a turn that was not used.
+func (g *gate) free() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.limit.free(g.cfg.Concurrency)
+}
+
+// limited notes whether the limit holds anybody back, where that is news: from
+// when it gave way to what is in use, until half of it is not.
+func (g *gate) limited(congested bool, n *news) {
+	switch l := &g.limit; {
+	case congested && !l.bites && l.inflight >= int(l.size):
+		l.bites = true
+		n.add(Event{Kind: LimitLowered})
+	case l.bites && 2*l.inflight < int(l.size):
+		l.bites = false
+		n.add(Event{Kind: LimitBack})
+	}
 }
 
 // spent notes whether the budget refuses, where that is news: it is back once

@@ -17,6 +17,7 @@ type Config struct {
 	RetryAfterCap time.Duration // a longer Retry-After is not slept out; default 60 s
 	Budget        Budget
 	Breaker       Breaker
+	Concurrency   Concurrency
 	Timeouts      Timeouts
 }
 
@@ -57,6 +58,16 @@ type Breaker struct {
 type LowTraffic struct {
 	Consecutive int           // default 5
 	Over        time.Duration // from the first of them to the last; default 2 s
+}
+
+// Concurrency bounds the attempts that are under way on a target: Start at
+// first, shrunk by a tenth at most once a second when the upstream answers 429,
+// 503 or 529, or not in time, and regrown by a tenth a second while half of it is
+// used. As many wait for their turn as the limit is.
+type Concurrency struct {
+	Start int // default 4096
+	Min   int // default 16
+	Max   int // default 4096; the others are never more
 }
 
 // Switch turns something on or off. The zero value leaves that to the
@@ -129,6 +140,7 @@ const (
 	TargetHeld                Reason = "target_held"
 	CircuitOpen               Reason = "circuit_open"
 	BudgetExhausted           Reason = "budget_exhausted"
+	Overloaded                Reason = "overloaded" // too many wait for the target
 	AttemptsExhausted         Reason = "attempts_exhausted"
 	RetryAfterExceedsCap      Reason = "retry_after_exceeds_cap"
 	RetryAfterExceedsDeadline Reason = "retry_after_exceeds_deadline"

@@ -34,7 +34,7 @@ func (r *run) result(reason Reason) Result {
 func (r *run) refusal() Result {
 	after := min(r.held.told, comeBackMost)
 	soon := after <= comeBackSoon
-	if soon {
+	if soon && r.held.reason != Overloaded { // those who come back to that queue again
 		after = max(after, time.Second+uniform(6*time.Second, r.rand()))
 	}
 	return Result{

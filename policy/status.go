@@ -11,6 +11,9 @@ type Status struct {
 	Streak     int           // failures in a row
 	Probes     int           // in flight, while half-open
 	Budget     int           // retries that may go now
+	Limit      int           // attempts that may be under way
+	InFlight   int           // that are
+	Queued     int           // that wait for their turn
 	Holds      []HoldStatus
 }
 
@@ -31,6 +34,7 @@ func (t *Target) Status(now time.Time) Status {
 	g.mu.Lock()
 	s.Budget = max(0, int(g.budget.room(g.cfg.Budget, at)))
 	s.Breaker, s.Streak, s.Probes = g.breaker.state, g.breaker.streak, g.breaker.probes
+	s.Limit, s.InFlight, s.Queued = g.limit.most(g.cfg.Concurrency), g.limit.inflight, len(g.limit.queue)
 	if s.Breaker == Open {
 		s.Rule = string(g.breaker.rule)
 		if s.HalfOpenIn = g.breaker.until - at; s.HalfOpenIn <= 0 { // the next call will find it so

@@ -65,9 +65,10 @@ func (t *Target) hold(i int) *hold {
 
 // admit gives leave for an attempt with the first credential that is free, in
 // their order from t.first; those whose bits are set in skip are left out. If
-// none is, it says which will be free first.
-func (t *Target) admit(now time.Time, skip uint64, pay payment, n *news) (pass, held, bool) {
-	ticket, is := t.gate(now).enter(now, pay, n)
+// none is, it says which will be free first. With turn the caller has waited for
+// its place, which is used up either way.
+func (t *Target) admit(now time.Time, skip uint64, pay payment, turn bool, n *news) (pass, held, bool) {
+	ticket, is := t.gate(now).enter(now, pay, turn, n)
 	if is.wait > 0 {
 		return pass{}, is, false
 	}

@@ -23,7 +23,11 @@ type shownTargets struct {
 			Streak      int
 		}
 		Budget struct{ Remaining int }
-		Holds  []struct {
+		Limit  struct {
+			Size, Queued int
+			InFlight     int `json:"in_flight"`
+		}
+		Holds []struct {
 			All    bool
 			EndsIn float64 `json:"ends_in"`
 			Status int
@@ -246,4 +250,41 @@ func TestContextLengthFallsBack(t *testing.T) {
 	})
 	wantText(t, g.Chat(cc()), "large", "executed", "")
 	wantCalls(t, b, 0)
+}
+
+// With the limit used up as many calls wait for their turn, and the others are
+// told to come back.
+func TestOverloadedTarget(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	u := up.New(t)
+	u.Choose(func(*up.Call) up.Step { return up.Seq(up.Gate(gate), up.OK("ok")) })
+	g := harness.Start(t, u.URL(), harness.Config{"policy.concurrency": harness.Map{"max": 2}})
+	var all []*harness.Pending
+	for i := range 10 {
+		all = append(all, g.Go(harness.Chat, said(fmt.Sprint(i))))
+	}
+	harness.Eventually(t, 10*time.Second, "all but four are refused", func() bool {
+		return g.Metrics().Sum("oncegate_requests_total", `outcome="refused"`) == 6
+	})
+	for _, s := range targetsOf(t, g).Targets {
+		if s.Target == "up/m1" && (s.Limit.Size != 2 || s.Limit.InFlight != 2 || s.Limit.Queued != 2) {
+			t.Errorf("%+v", s.Limit)
+		}
+	}
+	close(gate)
+	answered := map[int]int{}
+	for _, p := range all {
+		a := p.Answer()
+		if answered[a.Status]++; a.Status == 503 {
+			problem{503, "overloaded", "true", "refused", "overloaded", ""}.want(t, a)
+			if a.Header.Get("Retry-After") != "1" {
+				t.Errorf("Retry-After: %q", a.Header.Get("Retry-After"))
+			}
+		}
+	}
+	if answered[200] != 4 || answered[503] != 6 {
+		t.Errorf("%v", answered)
+	}
+	wantCalls(t, u, 4)
 }

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"oncegate/cache/redis"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"oncegate/cache/redis"
 )
 
 var (

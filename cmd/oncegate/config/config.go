@@ -150,6 +150,8 @@ type Policy struct {
 	Budget Budget `yaml:"budget"`
 	// Stops calls to a target that fails, until a few probes succeed.
 	Breaker Breaker `yaml:"breaker"`
+	// Bounds the attempts that are under way on a target at once. As many more wait for their turn, at most 5 s and a tenth of the time they have left; beyond that 503 overloaded.
+	Concurrency Concurrency `yaml:"concurrency"`
 	// The limits of one attempt, and of the call.
 	Timeouts Timeouts `yaml:"timeouts"`
 }
@@ -192,6 +194,18 @@ type LowTraffic struct {
 	Consecutive int `yaml:"consecutive" default:"5" above:"0"`
 	// The least time from the first of them to the last: at one blow they may be one fault, such as a connection that broke.
 	Over time.Duration `yaml:"over" default:"2s" min:"0"`
+}
+
+// Concurrency is a limit that gives way by a tenth a second while the upstream
+// answers 429, 503 or 529, or not in time, and comes back by a tenth a second
+// while half of it is used.
+type Concurrency struct {
+	// Where it begins. Wide open: calls last from seconds to minutes, and a limit that had to find its size from below would starve them.
+	Start int `yaml:"start" default:"4096" above:"0"`
+	// It gives way no further, so that enough calls go on to notice when the upstream is well again.
+	Min int `yaml:"min" default:"16" above:"0"`
+	// It comes back no further; start and min count as this at most. What one process can hold open to one upstream; lower it for one that bears less, such as a model on your own machine.
+	Max int `yaml:"max" default:"4096" above:"0"`
 }
 
 // Backoff is the ceiling of the waits between attempts.

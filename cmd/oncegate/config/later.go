@@ -14,7 +14,6 @@ var later = map[string]bool{
 	"store.on_outage":      true,
 	"dedupe.ttl.tool":      true,
 	"dedupe.ttl.tombstone": true,
-	"policy.concurrency":   true,
 }
 
 // laterKinds are provider kinds to come, refused by name.

@@ -166,7 +166,8 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 			Switch: policy.On, Consecutive: 20, LowTraffic: policy.LowTraffic{Consecutive: 5, Over: 2 * time.Second}, FailureRate: 0.5,
 			MinCalls: 20, Window: 10 * time.Second, Cooldown: time.Second, CooldownCap: 15 * time.Second, Probes: 3,
 		},
-		Timeouts: policy.Timeouts{Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: 10 * time.Minute},
+		Concurrency: policy.Concurrency{Start: 4096, Min: 16, Max: 4096},
+		Timeouts:    policy.Timeouts{Connect: 5 * time.Second, FirstByte: 2 * time.Minute, Idle: 5 * time.Minute, Total: 10 * time.Minute},
 	}); got != want {
 		t.Errorf("policy: %+v, want %+v", got, want)
 	}

@@ -32,7 +32,8 @@ func (p *Policy) policy() policy.Config {
 			CooldownCap: b.CooldownCap,
 			Probes:      b.Probes,
 		},
-		Timeouts: policy.Timeouts(p.Timeouts),
+		Concurrency: policy.Concurrency(p.Concurrency),
+		Timeouts:    policy.Timeouts(p.Timeouts),
 	}
 }
 
