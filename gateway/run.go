@@ -57,7 +57,8 @@ func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
 // policyCall is the call as the retry policy sees it.
 func (r *run) policyCall() policy.Call {
 	return policy.Call{
-		Kind: policy.Completion, Targets: r.states, Deadline: r.deadline, Readers: r.log, Once: r.marked, Made: r.made, On: r.onPolicy,
+		Kind: policy.Completion, Principal: r.c.who.name, Targets: r.states, Deadline: r.deadline, Readers: r.log,
+		Once: r.marked, Made: r.made, On: r.onPolicy,
 	}
 }
 

@@ -10,13 +10,14 @@ import (
 
 // Call is one call to be brought through.
 type Call struct {
-	Kind     Kind
-	Targets  []*Target   // at least one, in the order they are to be tried
-	Deadline time.Time   // the record's own; zero: ctx's alone
-	Readers  Readers     // who waits for the answer; nil: somebody does, to the end
-	Once     bool        // one attempt, whatever comes of it: an earlier one of the same call has just failed
-	Made     int         // attempts made for the same record before, by an earlier Do: they count
-	On       func(Event) // told of what happens; may be nil
+	Kind      Kind
+	Principal string      // whose call it is: where targets are full, turns are shared out between principals
+	Targets   []*Target   // at least one, in the order they are to be tried
+	Deadline  time.Time   // the record's own; zero: ctx's alone
+	Readers   Readers     // who waits for the answer; nil: somebody does, to the end
+	Once      bool        // one attempt, whatever comes of it: an earlier one of the same call has just failed
+	Made      int         // attempts made for the same record before, by an earlier Do: they count
+	On        func(Event) // told of what happens; may be nil
 }
 
 // Readers tells of those who wait for a call's answer.
@@ -174,7 +175,7 @@ func (r *run) admit(ctx context.Context, now time.Time) (ok bool, reason Reason)
 // enter lets an attempt go to t, which may take its turn first. A reason ends
 // the call. f is the failure before it, if there was one.
 func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, pay payment, f *Failure) (pass, held, bool, Reason) {
-	p, is, ok := t.admit(now, skip, pay, false, &r.news)
+	p, is, ok := t.admit(now, r.call.Principal, skip, pay, nil, &r.news)
 	r.publish(t, f)
 	if ok || is.reason != Overloaded {
 		return p, is, ok, ""
@@ -184,7 +185,7 @@ func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, 
 	if wait <= 0 {
 		return p, is, false, ""
 	}
-	w := g.join()
+	w := g.join(r.call.Principal)
 	if w == nil {
 		return p, is, false, ""
 	}
@@ -192,9 +193,9 @@ func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, 
 	turn := g.abandon(w)
 	switch {
 	case reason != "" && turn:
-		g.free()
+		g.free(w)
 	case turn:
-		p, is, ok = t.admit(r.clock.Now(), skip, pay, true, &r.news)
+		p, is, ok = t.admit(r.clock.Now(), r.call.Principal, skip, pay, w, &r.news)
 		r.publish(t, f)
 	}
 	return p, is, ok, reason

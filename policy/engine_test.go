@@ -319,7 +319,7 @@ func TestProbeThatFails(t *testing.T) {
 			cancel()
 			return &Failure{Phase: Sent, Cancelled: true}
 		})
-		p, _, ok := a.admit(time.Now(), 0, original, false, new(news))
+		p, _, ok := a.admit(time.Now(), "", 0, original, nil, new(news))
 		if !ok || p.hold[1] == nil {
 			t.Error("the next call is not the probe")
 		}

@@ -42,27 +42,32 @@ func (g *gate) since(now time.Time) time.Duration { return max(0, now.Sub(g.epoc
 type ticket struct {
 	gate  *gate
 	gen   uint32 // of the breaker
+	line  *line  // in the limit
 	token token
 	pay   payment
 }
 
 // enter lets an attempt in, or says why not. With turn it has a place among
 // those under way, and gives it back if it is not let in.
-func (g *gate) enter(now time.Time, pay payment, turn bool, n *news) (ticket, held) {
+func (g *gate) enter(now time.Time, principal string, pay payment, turn *waiter, n *news) (ticket, held) {
 	at := g.since(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	t := ticket{gate: g, pay: pay}
 	is := g.closed(at, pay, n)
-	if is.wait == 0 && !turn && !g.limit.enter(g.cfg.Concurrency, at) {
-		is = held{wait: time.Second, told: time.Second, status: 503, reason: Overloaded}
+	switch {
+	case turn != nil:
+		if t.line = turn.line; is.wait > 0 {
+			g.limit.free(g.cfg.Concurrency, t.line)
+		}
+	case is.wait == 0:
+		if t.line = g.limit.enter(g.cfg.Concurrency, principal, at); t.line == nil {
+			is = held{wait: time.Second, told: time.Second, status: 503, reason: Overloaded}
+		}
 	}
 	if is.wait > 0 {
-		if turn {
-			g.limit.free(g.cfg.Concurrency)
-		}
 		return ticket{}, is
 	}
-	t := ticket{gate: g, pay: pay}
 	switch pay {
 	case original:
 		t.token = g.budget.original(at)
@@ -114,7 +119,7 @@ func (t *ticket) leave(f *Failure, now time.Time, rnd func() float64, n *news) {
 		g.budget.refund(t.token)
 	}
 	congested := f.congested()
-	g.limit.leave(g.cfg.Concurrency, congested, at)
+	g.limit.leave(g.cfg.Concurrency, t.line, congested, at)
 	g.limited(congested, n)
 	if c, ok := g.breaker.leave(g.cfg.Breaker, t.gen, f.outcome(), told, at, rnd); ok {
 		n.add(c.event())
@@ -130,14 +135,14 @@ func (t *ticket) undo() {
 		g.budget.undo(t.token)
 	}
 	g.breaker.leave(g.cfg.Breaker, t.gen, neutral, 0, 0, nil)
-	g.limit.free(g.cfg.Concurrency)
+	g.limit.free(g.cfg.Concurrency, t.line)
 }
 
 // join waits for a turn among those under way; nil: too many do.
-func (g *gate) join() *waiter {
+func (g *gate) join(principal string) *waiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.limit.join(g.cfg.Concurrency)
+	return g.limit.join(g.cfg.Concurrency, principal)
 }
 
 // abandon ends a wait; true: the turn had come.
@@ -148,10 +153,10 @@ func (g *gate) abandon(w *waiter) bool {
 }
 
 // free gives back a turn that was not used.
-func (g *gate) free() {
+func (g *gate) free(turn *waiter) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.limit.free(g.cfg.Concurrency)
+	g.limit.free(g.cfg.Concurrency, turn.line)
 }
 
 // limited notes whether the limit holds anybody back, where that is news: from

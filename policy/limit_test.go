@@ -15,7 +15,7 @@ func TestLimitMoves(t *testing.T) {
 	var l limit
 	step := func(at time.Duration, congested bool) int {
 		l.inflight++ // as many as before leave
-		l.leave(c, congested, at)
+		l.leave(c, new(line), congested, at)
 		return l.most(c)
 	}
 	l.most(c)
@@ -61,7 +61,7 @@ func TestLimitMoves(t *testing.T) {
 		t.Errorf("it starts at %d, above the most", l.most(c))
 	}
 	l.inflight = 1
-	if l.leave(Concurrency{Start: 100, Min: 16, Max: 4}, true, 0); l.size != 4 {
+	if l.leave(Concurrency{Start: 100, Min: 16, Max: 4}, new(line), true, 0); l.size != 4 {
 		t.Errorf("it gives way upwards, to %v", l.size)
 	}
 	l = limit{size: 120, raised: at, lowered: -limitStep}
@@ -93,61 +93,156 @@ func TestCongested(t *testing.T) {
 	}
 }
 
-// For any order of events no more are under way than the limit, nobody waits
-// while a place is free, and none is lost.
+// For any order of events: no more are under way than the limit, nobody waits
+// while a place is free, none is lost, whoever has least under way is next, and
+// within a line the first one.
 func TestLimitAnyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Concurrency{Start: rapid.IntRange(1, 5).Draw(t, "start"), Min: 1, Max: 5}
+		c := Concurrency{Start: rapid.IntRange(1, 6).Draw(t, "start"), Min: 1, Max: 6}
 		var l limit
 		var at time.Duration
-		inside, waiting := 0, []*waiter(nil)
-		for range rapid.IntRange(1, 100).Draw(t, "steps") {
+		names := []string{"a", "b", "c"}
+		inside, waiting := map[string]int{}, map[string][]*waiter{}
+		count := func() (in, out int) {
+			for _, n := range names {
+				in, out = in+inside[n], out+len(waiting[n])
+			}
+			return in, out
+		}
+		lines := map[string]*line{}
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			at += time.Duration(rapid.IntRange(0, 700).Draw(t, "ms")) * time.Millisecond
+			who := rapid.SampledFrom(names).Draw(t, "who")
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0, 1:
-				if l.enter(c, at) {
-					if inside++; inside > l.most(c) {
-						t.Fatal("more are under way than the limit")
+				in, out := count()
+				if n := l.enter(c, who, at); n != nil {
+					if out > 0 || in >= l.most(c) {
+						t.Fatal("one overtook those who wait, or the limit")
 					}
-				} else if w := l.join(c); w != nil {
-					waiting = append(waiting, w)
-				} else if len(waiting) < l.most(c) {
-					t.Fatal("the queue is shorter than the limit")
+					lines[who] = n
+					inside[who]++
+				} else if w := l.join(c, who); w != nil {
+					lines[who] = w.line
+					waiting[who] = append(waiting[who], w)
+				} else {
+					for _, n := range names {
+						if len(waiting[n]) > len(waiting[who])+1 {
+							t.Fatalf("%d of %s wait, and the queue is full for %s with %d", len(waiting[n]), n, who, len(waiting[who]))
+						}
+					}
+					if out < l.most(c) {
+						t.Fatal("the queue is shorter than the limit")
+					}
 				}
 			case 2:
-				if inside > 0 {
-					inside--
-					l.leave(c, rapid.Bool().Draw(t, "congested"), at)
+				if inside[who] > 0 {
+					inside[who]--
+					l.leave(c, lines[who], rapid.Bool().Draw(t, "congested"), at)
 				}
 			case 3:
-				if len(waiting) > 0 {
-					i := rapid.IntRange(0, len(waiting)-1).Draw(t, "who")
-					if l.abandon(waiting[i]) {
+				if n := len(waiting[who]); n > 0 {
+					i := rapid.IntRange(0, n-1).Draw(t, "which")
+					if l.abandon(waiting[who][i]) {
 						t.Fatal("a turn was given and not taken")
 					}
-					waiting = slices.Delete(waiting, i, i+1)
+					waiting[who] = slices.Delete(waiting[who], i, i+1)
 				}
 			}
-			for len(waiting) > 0 && waiting[0].given {
-				select {
-				case <-waiting[0].turn:
-				default:
-					t.Fatal("nobody was told of the turn")
+			given := map[string]bool{}
+			for _, n := range names {
+				for i := 0; i < len(waiting[n]); {
+					select {
+					case <-waiting[n][i].turn:
+					default:
+						i++
+						continue
+					}
+					if waiting[n][i].given {
+						if i > 0 {
+							t.Fatal("one was overtaken by another of the same principal")
+						}
+						inside[n]++
+						given[n] = true
+					}
+					waiting[n] = slices.Delete(waiting[n], i, i+1)
 				}
-				inside++
-				waiting = waiting[1:]
 			}
-			if slices.ContainsFunc(waiting, func(w *waiter) bool { return w.given }) {
-				t.Fatal("one was overtaken")
+			for n := range given {
+				for _, o := range names {
+					if len(waiting[o]) > 0 && inside[o]+1 < inside[n] {
+						t.Fatalf("%s got a turn with %d under way, %s waits with %d", n, inside[n]-1, o, inside[o])
+					}
+				}
 			}
-			if inside != l.inflight || len(waiting) != len(l.queue) {
-				t.Fatalf("%d under way and %d waiting, counted %d and %d", inside, len(waiting), l.inflight, len(l.queue))
+			in, out := count()
+			if in != l.inflight || out != l.waiting {
+				t.Fatalf("%d under way and %d waiting, counted %d and %d", in, out, l.inflight, l.waiting)
 			}
-			if len(waiting) > 0 && inside == 0 {
+			if out > 0 && in == 0 {
 				t.Fatal("somebody waits, and nobody is under way")
 			}
 		}
 	})
+}
+
+// While others wait nobody takes more than half of the limit, nor can they
+// keep others out of the queue.
+func TestFairness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := target("a", 1)
+		a.Config.Concurrency = Concurrency{Start: 10, Min: 1, Max: 10}
+		start := time.Now()
+		type ran struct {
+			who string
+			at  time.Duration
+			Result
+		}
+		done := make(chan ran, 200)
+		call := func(who string, d time.Duration) {
+			go func() {
+				var at time.Duration
+				r := new(Engine).Do(t.Context(), Call{Principal: who, Targets: []*Target{a}}, func(context.Context, Attempt) *Failure {
+					at = time.Since(start)
+					time.Sleep(d)
+					return nil
+				})
+				done <- ran{who, at, r}
+			}()
+			synctest.Wait()
+		}
+		for range 30 { // ten go, ten wait, ten are refused
+			call("greedy", time.Second)
+		}
+		for range 5 {
+			call("modest", time.Second)
+		}
+		second, refused := map[string]int{}, map[string]int{}
+		for range 35 {
+			r := <-done
+			if r.Reason == Overloaded {
+				refused[r.who]++
+			} else if r.at == time.Second {
+				second[r.who]++
+			}
+		}
+		if second["modest"] != 5 || second["greedy"] != 5 || refused["modest"] != 0 || refused["greedy"] != 15 {
+			t.Errorf("in the second round %v, refused %v", second, refused)
+		}
+	})
+}
+
+// Principals come and go: what they leave behind is bounded.
+func TestLinesAreBounded(t *testing.T) {
+	var l limit
+	c := Defaults().Concurrency
+	for i := range 10_000 {
+		n := l.enter(c, string(rune(i)), 0)
+		l.leave(c, n, false, 0)
+	}
+	if len(l.lines) > idleLines+1 {
+		t.Errorf("%d lines", len(l.lines))
+	}
 }
 
 // slow is an upstream that takes its time, and counts how many it serves.
@@ -228,7 +323,7 @@ func TestQueueAtTheLimit(t *testing.T) {
 				if served != c.served || c.waited > 0 && late != c.late || s.most != 10 {
 					t.Errorf("%d served, %d refused late, %d at once", served, late, s.most)
 				}
-				if g := a.gates.Load(); g.limit.inflight != 0 || len(g.limit.queue) != 0 {
+				if g := a.gates.Load(); g.limit.inflight != 0 || g.limit.waiting != 0 || len(g.limit.queued) != 0 {
 					t.Errorf("left behind: %+v", g.limit)
 				}
 			})
@@ -307,7 +402,7 @@ func TestLimitEvents(t *testing.T) {
 	var heard []EventKind
 	leave := func(at time.Duration, f *Failure) {
 		var n news
-		tk := ticket{gate: g, gen: g.breaker.gen}
+		tk := ticket{gate: g, gen: g.breaker.gen, line: new(line)}
 		tk.leave(f, g.epoch.Add(at), dice["middle"], &n)
 		for _, e := range n.events[:n.n] {
 			heard = append(heard, e.Kind)

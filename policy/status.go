@@ -34,7 +34,7 @@ func (t *Target) Status(now time.Time) Status {
 	g.mu.Lock()
 	s.Budget = max(0, int(g.budget.room(g.cfg.Budget, at)))
 	s.Breaker, s.Streak, s.Probes = g.breaker.state, g.breaker.streak, g.breaker.probes
-	s.Limit, s.InFlight, s.Queued = g.limit.most(g.cfg.Concurrency), g.limit.inflight, len(g.limit.queue)
+	s.Limit, s.InFlight, s.Queued = g.limit.most(g.cfg.Concurrency), g.limit.inflight, g.limit.waiting
 	if s.Breaker == Open {
 		s.Rule = string(g.breaker.rule)
 		if s.HalfOpenIn = g.breaker.until - at; s.HalfOpenIn <= 0 { // the next call will find it so

@@ -67,8 +67,8 @@ func (t *Target) hold(i int) *hold {
 // their order from t.first; those whose bits are set in skip are left out. If
 // none is, it says which will be free first. With turn the caller has waited for
 // its place, which is used up either way.
-func (t *Target) admit(now time.Time, skip uint64, pay payment, turn bool, n *news) (pass, held, bool) {
-	ticket, is := t.gate(now).enter(now, pay, turn, n)
+func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment, turn *waiter, n *news) (pass, held, bool) {
+	ticket, is := t.gate(now).enter(now, principal, pay, turn, n)
 	if is.wait > 0 {
 		return pass{}, is, false
 	}

@@ -150,7 +150,7 @@ type Policy struct {
 	Budget Budget `yaml:"budget"`
 	// Stops calls to a target that fails, until a few probes succeed.
 	Breaker Breaker `yaml:"breaker"`
-	// Bounds the attempts that are under way on a target at once. As many more wait for their turn, at most 5 s and a tenth of the time they have left; beyond that 503 overloaded.
+	// Bounds the attempts that are under way on a target at once. As many more wait for their turn, at most 5 s and a tenth of the time they have left; beyond that 503 overloaded. Turns go to whichever principal has least under way: none gets more than half of them while others wait.
 	Concurrency Concurrency `yaml:"concurrency"`
 	// The limits of one attempt, and of the call.
 	Timeouts Timeouts `yaml:"timeouts"`
