@@ -3,12 +3,13 @@
 # make test    everything, FUZZTIME=5s of each fuzz test
 # make lint    gofmt, go vet, go fix, staticcheck
 # make bench   CPU a request as a ratio to the floor, BENCH="flags of bench"
+# make bench-policy   what limit, breaker and budget cost a call, beside gobreaker and failsafe-go
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 FUZZTIME ?= 5s
 BENCH    ?=
 
-.PHONY: run build test lint bench clean
+.PHONY: run build test lint bench bench-policy clean
 
 run: bin/oncegate
 	./bin/oncegate serve --config config.yaml
@@ -31,6 +32,9 @@ lint:
 
 bench:
 	go run ./bench $(BENCH)
+
+bench-policy:
+	cd bench/policy && go test -run '^$$' -bench . -count 5 .
 
 clean:
 	rm -rf bin

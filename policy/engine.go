@@ -152,15 +152,15 @@ func (r *run) admit(ctx context.Context, now time.Time) (ok bool, reason Reason)
 		if !r.may(i) {
 			continue
 		}
-		p, is, ok, reason := r.enter(ctx, t, now, 0, original, nil)
+		is, reason := r.enter(ctx, t, now, 0, original, nil)
 		switch {
-		case ok:
-			r.index, r.here, r.credentials = i, 0, 0
-			r.targets |= 1 << i
-			r.take(p)
-			return true, ""
 		case reason != "":
 			return false, reason
+		case is.wait == 0:
+			r.index, r.here = i, 0
+			r.targets |= 1 << i
+			r.credentials = 1 << r.pass.credential
+			return true, ""
 		}
 		if r.held.wait == 0 || is.wait < r.held.wait {
 			r.held = is
@@ -172,44 +172,39 @@ func (r *run) admit(ctx context.Context, now time.Time) (ok bool, reason Reason)
 	return false, ""
 }
 
-// enter lets an attempt go to t, which may take its turn first. A reason ends
-// the call. f is the failure before it, if there was one.
-func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, pay payment, f *Failure) (pass, held, bool, Reason) {
-	p, is, ok := t.admit(now, r.call.Principal, skip, pay, nil, &r.news)
+// enter lets an attempt go to t, which may have to wait for its turn first, or
+// says why not. A reason ends the call. f is the failure before it, if there was
+// one.
+func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, pay payment, f *Failure) (is held, reason Reason) {
+	is = t.admit(now, r.call.Principal, skip, pay, nil, &r.pass, &r.news)
 	r.publish(t, f)
-	if ok || is.reason != Overloaded {
-		return p, is, ok, ""
+	if is.reason != Overloaded {
+		return is, ""
 	}
 	g := t.gate(now)
 	wait := min(queueWait, r.left(ctx, now)/10)
 	if wait <= 0 {
-		return p, is, false, ""
+		return is, ""
 	}
 	w := g.join(r.call.Principal)
 	if w == nil {
-		return p, is, false, ""
+		return is, ""
 	}
-	reason := r.sleep(ctx, wait, w.turn)
-	turn := g.abandon(w)
-	switch {
-	case reason != "" && turn:
+	reason = r.sleep(ctx, wait, w.turn)
+	switch turn := g.abandon(w); {
+	case turn && reason != "":
 		g.free(w)
 	case turn:
-		p, is, ok = t.admit(r.clock.Now(), r.call.Principal, skip, pay, w, &r.news)
+		is = t.admit(r.clock.Now(), r.call.Principal, skip, pay, w, &r.pass, &r.news)
 		r.publish(t, f)
 	}
-	return p, is, ok, reason
+	return is, reason
 }
 
 // may says that the i-th target was not tried, and is none for which the
 // input is known, or likely, to be too long.
 func (r *run) may(i int) bool {
 	return r.targets&(1<<i) == 0 && (r.window == 0 || r.call.Targets[i].Context > r.window)
-}
-
-func (r *run) take(p pass) {
-	r.pass = p
-	r.credentials |= 1 << p.credential
 }
 
 // follow finds out what follows a failed attempt, and sleeps as long as it
@@ -309,15 +304,18 @@ func (r *run) payment(f *Failure) payment {
 // that the target itself takes no attempt: its breaker opened meanwhile, others
 // used up its budget, or too many wait. A reason ends the call.
 func (r *run) another(ctx context.Context, skip uint64, pay payment, f *Failure) (ok bool, refused, reason Reason) {
-	p, is, ok, reason := r.enter(ctx, r.target(), r.clock.Now(), skip, pay, f)
+	is, reason := r.enter(ctx, r.target(), r.clock.Now(), skip, pay, f)
 	switch {
-	case ok:
+	case reason != "":
+		return false, "", reason
+	case is.wait == 0:
 		r.freed = r.freed || pay == free
-		r.take(p)
+		r.credentials |= 1 << r.pass.credential
+		return true, "", ""
 	case is.reason != TargetHeld:
 		refused = is.reason
 	}
-	return ok, refused, reason
+	return false, refused, ""
 }
 
 // fallback says whether a target is left that was not tried and is free.

@@ -319,8 +319,8 @@ func TestProbeThatFails(t *testing.T) {
 			cancel()
 			return &Failure{Phase: Sent, Cancelled: true}
 		})
-		p, _, ok := a.admit(time.Now(), "", 0, original, nil, new(news))
-		if !ok || p.hold[1] == nil {
+		var p pass
+		if is := a.admit(time.Now(), "", 0, original, nil, &p, new(news)); is.wait > 0 || p.hold[1] == nil {
 			t.Error("the next call is not the probe")
 		}
 	})

@@ -53,6 +53,9 @@ func (r *run) tell(e Event) {
 
 // publish tells of the news: of t, caused by f where an attempt came out so.
 func (r *run) publish(t *Target, f *Failure) {
+	if r.news.n == 0 {
+		return
+	}
 	for i := range r.news.n {
 		e := r.news.events[i]
 		e.Target = t

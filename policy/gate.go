@@ -48,12 +48,11 @@ type ticket struct {
 }
 
 // enter lets an attempt in, or says why not. With turn it has a place among
-// those under way, and gives it back if it is not let in.
-func (g *gate) enter(now time.Time, principal string, pay payment, turn *waiter, n *news) (ticket, held) {
+// those under way, and gives it back if it is not let in. t is for leave or undo.
+func (g *gate) enter(now time.Time, principal string, pay payment, turn *waiter, t *ticket, n *news) held {
 	at := g.since(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t := ticket{gate: g, pay: pay}
 	is := g.closed(at, pay, n)
 	switch {
 	case turn != nil:
@@ -66,8 +65,9 @@ func (g *gate) enter(now time.Time, principal string, pay payment, turn *waiter,
 		}
 	}
 	if is.wait > 0 {
-		return ticket{}, is
+		return is
 	}
+	t.gate, t.pay = g, pay
 	switch pay {
 	case original:
 		t.token = g.budget.original(at)
@@ -79,7 +79,7 @@ func (g *gate) enter(now time.Time, principal string, pay payment, turn *waiter,
 	if t.gen, changed = g.breaker.enter(); changed {
 		n.add(change{to: HalfOpen}.event())
 	}
-	return t, held{}
+	return held{}
 }
 
 // look says what enter would, without entering; of turns it knows nothing.

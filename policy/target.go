@@ -65,12 +65,12 @@ func (t *Target) hold(i int) *hold {
 
 // admit gives leave for an attempt with the first credential that is free, in
 // their order from t.first; those whose bits are set in skip are left out. If
-// none is, it says which will be free first. With turn the caller has waited for
-// its place, which is used up either way.
-func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment, turn *waiter, n *news) (pass, held, bool) {
-	ticket, is := t.gate(now).enter(now, principal, pay, turn, n)
-	if is.wait > 0 {
-		return pass{}, is, false
+// none is, it says which will be free first, and leaves out as it was. With turn
+// the caller has waited for its place, which is used up either way.
+func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment, turn *waiter, out *pass, n *news) held {
+	var p pass
+	if is := t.gate(now).enter(now, principal, pay, turn, &p.ticket, n); is.wait > 0 {
+		return is
 	}
 	var soonest held
 	count, first := len(t.Credentials), int(t.first.Load())
@@ -79,43 +79,43 @@ func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment
 		if skip&(1<<i) != 0 {
 			continue
 		}
-		p, is := t.enter(now, i)
+		is := t.enter(now, i, &p)
 		if is.wait == 0 {
-			p.ticket = ticket
-			return p, held{}, true
+			*out = p
+			return held{}
 		}
 		if soonest.wait == 0 || is.wait < soonest.wait {
 			soonest = is
 		}
 	}
-	ticket.undo()
-	return pass{}, soonest, false
+	p.undo()
+	return soonest
 }
 
 // enter gives leave for an attempt with the i-th credential, or says how it
 // is held.
-func (t *Target) enter(now time.Time, i int) (pass, held) {
-	p := pass{credential: i}
+func (t *Target) enter(now time.Time, i int, p *pass) held {
+	p.credential, p.hold = i, [2]*hold{}
 	key := &t.Credentials[i].hold
 	probe, is := key.enter(now)
 	if is.wait > 0 {
-		return pass{}, is
+		return is
 	}
 	if probe != 0 {
 		p.hold[0], p.probe[0] = key, probe
 	}
 	if t.holds.Load() == nil {
-		return p, held{}
+		return held{}
 	}
 	own := t.hold(i)
 	if probe, is = own.enter(now); is.wait > 0 {
 		p.unhold(false) // the credential's probe is not made
-		return pass{}, is
+		return is
 	}
 	if probe != 0 {
 		p.hold[1], p.probe[1] = own, probe
 	}
-	return p, held{}
+	return held{}
 }
 
 // look says how the target is held at now with its i-th credential.
