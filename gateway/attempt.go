@@ -60,9 +60,11 @@ func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers
 	model := cmp.Or(t.model, r.c.up.Model)
 	upstream, err := t.up.Provider.Try(ctx, &r.c.up, model, a.Credential)
 	if err != nil {
+		a.Target.Observe(a.Credential, err.Header, time.Now())
 		return err
 	}
 	defer upstream.Close()
+	a.Target.Observe(a.Credential, upstream.Header(), time.Now())
 	shared, own := split(upstream.Header())
 	head := &cache.Head{
 		Status: upstream.Status(), Header: shared, Own: own, Attempts: r.made, Events: upstream.Events(),

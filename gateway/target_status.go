@@ -46,6 +46,7 @@ type targetStatus struct {
 	Budget  budgetStatus  `json:"budget"`
 	Limit   limitStatus   `json:"limit"`
 	Holds   []holdStatus  `json:"holds"`
+	Rates   []rateStatus  `json:"rate_limits"` // as the upstream last told of them
 }
 
 type breakerStatus struct {
@@ -74,6 +75,15 @@ type holdStatus struct {
 	Status     int     `json:"status"` // what calls are answered with
 }
 
+type rateStatus struct {
+	Credential int     `json:"credential"`
+	Name       string  `json:"name"`      // requests, tokens, input-tokens, output-tokens
+	Limit      int64   `json:"limit"`     // -1: it did not say
+	Remaining  int64   `json:"remaining"` // of limit
+	Reset      float64 `json:"reset"`     // until it is whole again, from when it was told
+	Seen       float64 `json:"seen"`      // how long ago that was
+}
+
 // listTargets answers /api/targets.
 func (g *Gateway) listTargets(w http.ResponseWriter) {
 	list := struct {
@@ -96,10 +106,16 @@ func shownTarget(s policy.Status) targetStatus {
 		Budget: budgetStatus{Remaining: s.Budget},
 		Limit:  limitStatus{Size: s.Limit, InFlight: s.InFlight, Queued: s.Queued},
 		Holds:  []holdStatus{},
+		Rates:  []rateStatus{},
 	}
 	for _, h := range s.Holds {
 		out.Holds = append(out.Holds, holdStatus{
 			Credential: h.Credential, All: h.All, EndsIn: h.For.Seconds(), Told: h.Told.Seconds(), Status: h.Status,
+		})
+	}
+	for _, l := range s.RateLimits {
+		out.Rates = append(out.Rates, rateStatus{
+			Credential: l.Credential, Name: l.Name, Limit: l.Limit, Remaining: l.Remaining, Reset: l.Reset.Seconds(), Seen: l.Seen.Seconds(),
 		})
 	}
 	return out

@@ -172,17 +172,25 @@ func (r *run) admit(ctx context.Context, now time.Time) (ok bool, reason Reason)
 	return false, ""
 }
 
-// enter lets an attempt go to t, which may have to wait for its turn first, or
-// says why not. A reason ends the call. f is the failure before it, if there was
+// enter lets an attempt go to t, which may have to wait first, for the
+// upstream's rate limits or for its turn, or says why not. A reason ends the call. f is the failure before it, if there was
 // one.
 func (r *run) enter(ctx context.Context, t *Target, now time.Time, skip uint64, pay payment, f *Failure) (is held, reason Reason) {
+	wait, avoid := t.pace(now, skip, r.rand)
+	if wait > 0 {
+		if reason = r.sleep(ctx, min(wait, r.left(ctx, now)-lastSecond), nil); reason != "" {
+			return held{}, reason
+		}
+		now = r.clock.Now()
+	}
+	skip |= avoid
 	is = t.admit(now, r.call.Principal, skip, pay, nil, &r.pass, &r.news)
 	r.publish(t, f)
 	if is.reason != Overloaded {
 		return is, ""
 	}
 	g := t.gate(now)
-	wait := min(queueWait, r.left(ctx, now)/10)
+	wait = min(queueWait, r.left(ctx, now)/10)
 	if wait <= 0 {
 		return is, ""
 	}

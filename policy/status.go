@@ -15,6 +15,14 @@ type Status struct {
 	InFlight   int           // that are
 	Queued     int           // that wait for their turn
 	Holds      []HoldStatus
+	RateLimits []RateLimitStatus
+}
+
+// RateLimitStatus is what the upstream said last of one of its limits.
+type RateLimitStatus struct {
+	Credential int
+	RateLimit
+	Seen time.Duration // how long ago it said so
 }
 
 // HoldStatus is a hold that still lasts.
@@ -51,6 +59,16 @@ func (t *Target) Status(now time.Time) Status {
 		}
 		if is := t.hold(i).look(now); is.wait > 0 {
 			s.Holds = append(s.Holds, HoldStatus{Credential: i, For: is.wait, Told: is.told, Status: is.status})
+		}
+	}
+	if paces := t.paces.Load(); paces != nil {
+		for i := range *paces {
+			p := &(*paces)[i]
+			p.mu.Lock()
+			for _, l := range p.limits[:p.n] {
+				s.RateLimits = append(s.RateLimits, RateLimitStatus{Credential: i, RateLimit: l, Seen: now.Sub(p.seen)})
+			}
+			p.mu.Unlock()
 		}
 	}
 	return s

@@ -16,6 +16,7 @@ type Target struct {
 	first atomic.Uint32          // the credential that is asked first: the one after the last that was throttled or refused
 	gates atomic.Pointer[gate]   // nil until the first attempt
 	holds atomic.Pointer[[]hold] // one for each credential; nil until the first is needed
+	paces atomic.Pointer[[]pace] // likewise; nil until the upstream tells of its limits
 }
 
 // Credential is one API key of a provider. The zero value is free.
@@ -89,6 +90,9 @@ func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment
 		}
 	}
 	p.undo()
+	if soonest.wait == 0 { // all are left out
+		soonest = held{wait: 1, status: 503, reason: TargetHeld}
+	}
 	return soonest
 }
 

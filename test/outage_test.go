@@ -32,6 +32,11 @@ type shownTargets struct {
 			EndsIn float64 `json:"ends_in"`
 			Status int
 		}
+		RateLimits []struct {
+			Name             string
+			Limit, Remaining int
+			Reset            float64
+		} `json:"rate_limits"`
 	}
 }
 
@@ -287,4 +292,28 @@ func TestOverloadedTarget(t *testing.T) {
 		t.Errorf("%v", answered)
 	}
 	wantCalls(t, u, 4)
+}
+
+// Case 29 on the wire: what an answer says of rate limits is shown, and makes
+// the next call wait a little, never as long as it says.
+func TestCase29UsedUpOnASuccess(t *testing.T) {
+	t.Parallel()
+	u := up.New(t, up.Status(200, up.Completion("one"), "X-RateLimit-Limit-Tokens: 1000", "X-RateLimit-Remaining-Tokens: 0", "X-RateLimit-Reset-Tokens: 1.2s"),
+		up.OK("two"))
+	g := harness.Start(t, u.URL())
+	wantText(t, g.Chat(said("1")), "one", "executed", "")
+	all := targetsOf(t, g)
+	shown := false
+	for _, s := range all.Targets {
+		for _, l := range s.RateLimits {
+			shown = shown || s.Target == "up/m1" && l.Name == "tokens" && l.Limit == 1000 && l.Remaining == 0 && l.Reset == 1.2
+		}
+	}
+	if !shown {
+		t.Errorf("%+v", all)
+	}
+	wantText(t, g.Chat(said("2")), "two", "executed", "")
+	if d := u.Call(2).At.Sub(u.Call(1).At); d < 1100*time.Millisecond || d > 5*time.Second {
+		t.Errorf("the second call came after %v", d)
+	}
 }

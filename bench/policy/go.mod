@@ -15,6 +15,7 @@ require (
 	github.com/tidwall/gjson v1.20.3 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.3.0 // indirect
+	golang.org/x/time v0.16.0 // indirect
 )
 
 replace oncegate => ../..
