@@ -47,7 +47,7 @@ type Config struct {
 type Server struct {
 	// Address of the data listener. Not loopback and no auth.keys: refused at start, unless auth.open is true.
 	Listen string `yaml:"listen" default:"127.0.0.1:8080"`
-	// Address of the admin listener: metrics and probes. Not loopback and no auth.admin_token: refused at start.
+	// Address of the admin listener: metrics, targets and probes. Not loopback and no auth.admin_token: refused at start.
 	AdminListen string `yaml:"admin_listen" default:"127.0.0.1:8081"`
 	// The largest request body, decoded. Beyond it: 413.
 	MaxBody Size `yaml:"max_body" default:"32MiB" above:"0"`
@@ -138,13 +138,13 @@ type TTL struct {
 
 // Policy says how a failed call is tried again.
 type Policy struct {
-	// Attempts a target, the first included.
+	// Attempts a target, the first included. 3: most faults that pass by themselves are over by the third, and more only multiplies the load on one that is not.
 	Attempts int `yaml:"attempts" default:"3" above:"0"`
-	// Attempts over all targets of a call.
+	// Attempts over all targets of a call. 5: a second target gets its tries, and a long list is not walked to its end.
 	TotalAttempts int `yaml:"total_attempts" default:"5" above:"0"`
-	// Full jitter: the n-th retry waits a random time below min(cap, base x 2^(n-1)).
+	// Full jitter: the n-th retry waits a random time below min(cap, base x 2^(n-1)). Of the known ways to wait it makes the fewest calls where many callers failed at once.
 	Backoff Backoff `yaml:"backoff"`
-	// A longer Retry-After is passed on to the client, not slept out.
+	// A longer Retry-After is passed on to the client, not slept out: a minute is what limits a minute need, and what clients wait.
 	RetryAfterCap time.Duration `yaml:"retry_after_cap" default:"60s" above:"0"`
 	// Bounds the retries that go to a target by the calls that go there, so that they can't make an outage worse.
 	Budget Budget `yaml:"budget"`
@@ -210,23 +210,23 @@ type Concurrency struct {
 
 // Backoff is the ceiling of the waits between attempts.
 type Backoff struct {
-	// The first ceiling.
+	// The first ceiling. Half a second: a restarted or failed-over server is back by the second try, and a client hardly notices the first.
 	Base time.Duration `yaml:"base" default:"500ms" above:"0"`
-	// The first ceiling after a 429, a 529 or an error of their kind.
+	// The first ceiling after a 429, a 529 or an error of their kind. Longer, for a limit takes its time to refill.
 	ThrottleBase time.Duration `yaml:"throttle_base" default:"1s" above:"0"`
-	// No ceiling is higher.
+	// No ceiling is higher: beyond it a client has long given up.
 	Cap time.Duration `yaml:"cap" default:"30s" above:"0"`
 }
 
 // Timeouts bound one attempt, but for total, which bounds the call.
 type Timeouts struct {
-	// DNS, dial and TLS.
+	// DNS, dial and TLS. 5s holds a lost packet and its repeat; a dial that fails costs nothing to try again.
 	Connect time.Duration `yaml:"connect" default:"5s" above:"0"`
-	// From the request written to the first byte of a stream. A non-streamed completion has until total.
+	// From the request written to the first byte of a stream. Two minutes, for models think before they speak. A non-streamed completion has until total: one slow call costs less than two billed ones.
 	FirstByte time.Duration `yaml:"first_byte" default:"120s" above:"0"`
-	// Between two bytes of an answer.
+	// Between two bytes of an answer. Long, for what stalls may have been billed; comments and pings count as life.
 	Idle time.Duration `yaml:"idle" default:"5m" above:"0"`
-	// The whole call, all attempts and waits.
+	// The whole call, all attempts and waits. 10m is what the SDKs themselves wait.
 	Total time.Duration `yaml:"total" default:"10m" above:"0"`
 }
 
