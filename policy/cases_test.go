@@ -168,12 +168,16 @@ func TestCase21OnlyClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := scripted(map[string][]answer{"a": {says(429, "Retry-After", "30"), fine}})
 		w := patient(time.Minute)
+		a := target("a", 1)
 		start := time.Now()
 		go func() {
 			time.Sleep(3 * time.Second)
 			close(w.gone)
 		}()
-		res := new(Engine).Do(t.Context(), Call{Kind: Completion, Targets: []*Target{target("a", 1)}, Readers: w}, u.try)
+		res := new(Engine).Do(t.Context(), Call{Kind: Completion, Targets: []*Target{a}, Readers: w}, u.try)
+		if s := a.Status(time.Now()); s.Budget != 20 || s.Breaker != Closed || s.Streak != 0 || s.InFlight != 0 {
+			t.Errorf("the target is left as %+v", s)
+		}
 		if res.Reason != ClientGone || res.Attempts != 1 || res.Memo != 0 || res.Failure == nil || res.Failure.Status != 429 {
 			t.Errorf("%+v", res)
 		}
