@@ -203,7 +203,7 @@ func (b *breaker) open(c Breaker, r rule, told, at time.Duration, rnd func() flo
 		cooldown = min(cooldown, math.Ldexp(float64(c.Cooldown), b.trips))
 	}
 	open := max(time.Duration(cooldown*(0.8+0.4*rnd())), min(told, holdMost))
-	b.state, b.until, b.rule, b.streak = Open, at+open, r, 0
+	b.state, b.until, b.rule, b.streak, b.probes = Open, at+open, r, 0, 0
 	b.gen++
 	return change{to: Open, rule: r, open: open}
 }

@@ -73,7 +73,7 @@ func (e *Engine) Do(ctx context.Context, c Call, try func(context.Context, Attem
 	for {
 		r.here++
 		r.total++
-		f := try(ctx, Attempt{Target: r.target(), Index: r.index, Credential: r.pass.credential, N: r.total})
+		f := r.try(ctx, try, Attempt{Target: r.target(), Index: r.index, Credential: r.pass.credential, N: r.total})
 		if f == nil {
 			r.pass.end(nil, r.clock.Now(), r.rand, &r.news)
 			r.publish(r.target(), nil)
@@ -83,6 +83,21 @@ func (e *Engine) Do(ctx context.Context, c Call, try func(context.Context, Attem
 			return r.result(reason)
 		}
 	}
+}
+
+// try makes the attempt. One that panics leaves its target as if it had not
+// been made: what it held would else be missing for good.
+func (r *run) try(ctx context.Context, try func(context.Context, Attempt) *Failure, a Attempt) *Failure {
+	back := false
+	defer func() {
+		if !back {
+			r.pass.unhold(false)
+			r.pass.undo()
+		}
+	}()
+	f := try(ctx, a)
+	back = true
+	return f
 }
 
 // run is a call on its way.
@@ -247,6 +262,7 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 	pay := r.payment(f)
 	told := f.told()
 	var refused Reason // by the gate, when an attempt was to be made
+	full := false      // no other target took it
 	for ; ; now = r.clock.Now() {
 		wait := t.wait(r.pass.credential, told, now)
 		if refused == "" {
@@ -256,7 +272,7 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 		s := next(g.cfg, f, v, outlook{
 			here: r.here, total: r.total, most: r.most(now),
 			rotate:   t.free(r.credentials, now),
-			fallback: r.fallback(now),
+			fallback: !full && r.fallback(now),
 			refused:  refused,
 			wait:     wait,
 			left:     r.left(ctx, now),
@@ -278,6 +294,7 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 			moved, refused, reason = r.another(ctx, r.credentials, pay, f)
 		case fallBack:
 			moved, reason = r.admit(ctx, now)
+			full = !moved
 		case again:
 			if reason = r.sleep(ctx, s.wait, nil); reason != "" {
 				return reason, false
@@ -285,7 +302,7 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 			if r.left(ctx, r.clock.Now()) < lastSecond { // the most patient reader left
 				return Deadline, false
 			}
-			told, known = 0, 0
+			told, known, full = 0, 0, false
 			r.credentials = 0
 			moved, refused, reason = r.another(ctx, 0, pay, f)
 		}

@@ -423,3 +423,37 @@ func TestLimitEvents(t *testing.T) {
 		t.Errorf("%v, want %v", heard, want)
 	}
 }
+
+// A fallback whose queue is full, too, is tried once: asking it again and again
+// would never end, for nothing changes meanwhile.
+func TestFullFallbackIsAskedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := once("a"), target("b", 1)
+		b.Config.Concurrency = Concurrency{Max: 1}
+		s := newSlow(4 * time.Second)
+		for range 2 { // one goes, one waits
+			go new(Engine).Do(t.Context(), Call{Targets: []*Target{b}}, s.try)
+			synctest.Wait()
+		}
+		start := time.Now()
+		u := scripted(map[string][]answer{"a": {says(503)}})
+		if res, _ := do(t, new(Engine), Call{Kind: Completion, Targets: []*Target{a, b}}, u); res.Reason != AttemptsExhausted || res.Attempts != 1 || time.Since(start) != 0 {
+			t.Errorf("%+v after %v", res, time.Since(start))
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// An attempt that panics gives back all that it held.
+func TestPanicLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := target("a", 1)
+		func() {
+			defer func() { _ = recover() }()
+			new(Engine).Do(t.Context(), Call{Targets: []*Target{a}}, func(context.Context, Attempt) *Failure { panic("the provider's fault") })
+		}()
+		if s := a.Status(time.Now()); s.InFlight != 0 || s.Streak != 0 || s.Budget != 20 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
