@@ -33,7 +33,7 @@ func (k EventKind) String() string {
 
 // news are the events that arose under a lock, to be told after it.
 type news struct {
-	events [4]Event
+	events [2]Event // no step changes more
 	n      int
 }
 
