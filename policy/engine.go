@@ -109,7 +109,7 @@ type run struct {
 
 	// The attempt that is made, and those before it.
 	index       int    // of the target
-	pass        pass   // for it
+	pass        pass   // for it; of no meaning while there is none
 	here, total int    // attempts made: on this target, in all for the record
 	lost        int    // attempts whose answer was lost
 	freed       bool   // the one retry that costs no budget was made
@@ -261,10 +261,11 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 
 	pay := r.payment(f)
 	told := f.told()
+	credential := r.pass.credential
 	var refused Reason // by the gate, when an attempt was to be made
 	full := false      // no other target took it
 	for ; ; now = r.clock.Now() {
-		wait := t.wait(r.pass.credential, told, now)
+		wait := t.wait(credential, told, now)
 		if refused == "" {
 			refused = g.look(now, pay, &r.news).reason
 			r.publish(t, f)

@@ -67,7 +67,7 @@ func (g *gate) enter(now time.Time, principal string, pay payment, turn *waiter,
 	if is.wait > 0 {
 		return is
 	}
-	t.gate, t.pay = g, pay
+	t.gate, t.pay, t.token = g, pay, token{}
 	switch pay {
 	case original:
 		t.token = g.budget.original(at)

@@ -66,10 +66,9 @@ func (t *Target) hold(i int) *hold {
 
 // admit gives leave for an attempt with the first credential that is free, in
 // their order from t.first; those whose bits are set in skip are left out. If
-// none is, it says which will be free first, and leaves out as it was. With turn
-// the caller has waited for its place, which is used up either way.
-func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment, turn *waiter, out *pass, n *news) held {
-	var p pass
+// none is, it says which will be free first. With turn the caller has waited for
+// its place, which is used up either way.
+func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment, turn *waiter, p *pass, n *news) held {
 	if is := t.gate(now).enter(now, principal, pay, turn, &p.ticket, n); is.wait > 0 {
 		return is
 	}
@@ -80,9 +79,8 @@ func (t *Target) admit(now time.Time, principal string, skip uint64, pay payment
 		if skip&(1<<i) != 0 {
 			continue
 		}
-		is := t.enter(now, i, &p)
+		is := t.enter(now, i, p)
 		if is.wait == 0 {
-			*out = p
 			return held{}
 		}
 		if soonest.wait == 0 || is.wait < soonest.wait {
