@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"oncegate/cache/redis"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"oncegate/cache/redis"
 )
 
 var (
