@@ -149,6 +149,16 @@ func (s *Store) Secret(context.Context) ([]byte, error) {
 // through a crash what they acknowledged; else "relaxed: " and why.
 func (s *Store) Durability() string { return s.settings.String() }
 
+// Reachable says why a server is away; nil: all can be asked.
+func (s *Store) Reachable() error {
+	for t := range s.dogs {
+		if err := s.away(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close gives back what can still be given back, and ends all connections. The
 // other methods give ErrAway from then on.
 func (s *Store) Close() error {
