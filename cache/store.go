@@ -52,6 +52,7 @@ type Claim struct {
 	Mode        Mode
 	Retry       bool // the request says that it is a retry
 	Lease       time.Duration
+	Target      string // where a leader's first attempt goes; empty: not said. Engines with a Journal need not keep it
 }
 
 // Role is what a claim found the request to be.
@@ -83,6 +84,7 @@ type Grant struct {
 	Share  Share   // Follow and Replay: why
 	Result *Result // Replay: what to read; it must not be changed
 	Lapsed bool    // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
+	Target string  // Lapsed: where that attempt went, where the engine knows
 }
 
 // Hold names a claim that its leader holds.

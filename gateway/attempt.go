@@ -40,6 +40,8 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 		if id, err = g.opt.Journal.Begin(r.entry.Hold(), t.state.Name); err != nil {
 			g.log.Warn("an attempt could not be journaled", zap.Error(err))
 		}
+	} else {
+		r.note(t.state.Name)
 	}
 	var f *policy.Failure
 	if err := r.relay(ctx, t, a); err != nil {
@@ -53,6 +55,19 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	g.metrics.upstream.Observe(time.Since(start).Seconds())
 	g.metrics.attempt(t.state.Name, f.Result(), f.Billing())
 	return f
+}
+
+// note has the record name the target of an attempt that is about to be made.
+// The claim named that of the first.
+func (r *run) note(target string) {
+	n, ok := r.g.opt.Store.(noter)
+	if !ok || r.noted == target || r.entry.Private() {
+		return
+	}
+	r.noted = target
+	if err := n.Note(r.entry.Hold(), target); err != nil {
+		r.g.log.Warn("an attempt could not be noted", zap.Error(err))
+	}
 }
 
 // relay makes the attempt, and moves its answer into the log.

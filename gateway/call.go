@@ -16,6 +16,7 @@ type call struct {
 	op    *operation
 	who   principal
 	route *route // where its model leads
+	order []*target
 	user  string
 	up    providers.Call
 
@@ -39,6 +40,15 @@ type call struct {
 
 // explicit says that the caller named the call by a key of its own.
 func (c *call) explicit() bool { return c.ownKey != "" }
+
+// targets are the places that it may be served from, in the order that they are
+// to be tried: the same one each time.
+func (c *call) targets() []*target {
+	if c.order == nil {
+		c.order = c.route.order(c.op.wire)
+	}
+	return c.order
+}
 
 // forget lets go of the request: its answer comes from elsewhere, or has come.
 func (c *call) forget() {

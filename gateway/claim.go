@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 
 	"oncegate/cache"
@@ -13,9 +14,11 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	if c.mode == cache.Off && !c.explicit() {
 		return g.private(c), nil
 	}
-	entry, err := g.records.Open(ctx, cache.Claim{
-		Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry,
-	}, c.until)
+	asked := cache.Claim{Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry}
+	if g.opt.Journal == nil {
+		asked.Target = c.targets()[0].state.Name
+	}
+	entry, err := g.records.Open(ctx, asked, c.until)
 	switch {
 	case err != nil && (ctx.Err() != nil || g.opt.RefuseUnprotected):
 		if entry != nil {
@@ -42,7 +45,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 		return nil, keyReused
 	}
 	if entry.Lapsed && g.opt.Journal == nil { // what its dead leader had under way is booked here
-		g.metrics.attempt("-", "crash", policy.Ambiguous)
+		g.metrics.attempt(cmp.Or(entry.Target, "-"), "crash", policy.Ambiguous)
 	}
 	ev.share = entry.Share
 	return entry, nil

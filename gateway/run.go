@@ -34,12 +34,13 @@ type run struct {
 	deadline time.Time
 	timer    *time.Timer
 
-	made   int // attempts so far
-	answer     // of the attempt under way, or of the last one
+	made   int    // attempts so far
+	noted  string // the target that the record names for whoever takes it over
+	answer        // of the attempt under way, or of the last one
 }
 
 func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
-	r := &run{g: g, entry: entry, log: entry.Log(), c: c, targets: c.route.order(c.op.wire)}
+	r := &run{g: g, entry: entry, log: entry.Log(), c: c, targets: c.targets()}
 	r.states = make([]*policy.Target, len(r.targets))
 	for i, t := range r.targets {
 		r.states[i] = t.named(c.up.Model)
@@ -50,6 +51,7 @@ func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
 	r.timer = time.AfterFunc(total, func() { r.cancel(errDeadline) })
 	r.log.OnIdle(r.idle)
 	g.metrics.inflight(c.op, 1)
+	r.noted = r.targets[0].state.Name
 	return r
 }
 

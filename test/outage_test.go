@@ -153,3 +153,25 @@ func TestStoreAwayRefused(t *testing.T) {
 	wantText(t, g.Chat(said("back")), "hello", "executed", "")
 	wantCalls(t, u, 2)
 }
+
+// What a node that was killed had under way is booked by the node that takes
+// over, under the target where it went; and nothing else of that call.
+func TestNodesCrashIsBookedByItsTarget(t *testing.T) {
+	t.Parallel()
+	u, second := up.New(t, up.Fail(503, "down"), up.OK("in the end")), up.New(t, up.Hang(30*time.Second))
+	config := harness.Config{
+		"providers":       []any{harness.Provider("up", u.URL()), harness.Provider("second", second.URL())},
+		"models":          []any{harness.Model("*", "up", "second")},
+		"policy.attempts": 1,
+	}
+	_, a, b := nodes(t, u, config)
+	a.Go(harness.Chat, cc())
+	second.Call(1)
+	a.Kill9()
+	wantText(t, b.Chat(cc()), "in the end", "executed", "")
+	for target, want := range map[string]float64{"up/*": 0, "second/*": 1} {
+		if n := b.Metrics().Sum("oncegate_upstream_attempts_total", `billing="ambiguous"`, `result="crash"`, `target="`+target+`"`); n != want {
+			t.Errorf("%s: %v attempts ambiguous by a crash, want %v", target, n, want)
+		}
+	}
+}

@@ -34,6 +34,8 @@ var (
 	settleText string
 	//go:embed lua/owe.lua
 	oweText string
+	//go:embed lua/note.lua
+	noteText string
 	//go:embed lua/landed.lua
 	landedText string
 	//go:embed lua/probe.lua
@@ -45,6 +47,7 @@ var (
 	readScript   = newScript("read", readText)
 	settleScript = newScript("settle", settleText)
 	oweScript    = newScript("owe", oweText)
+	noteScript   = newScript("note", noteText)
 	landedScript = newScript("landed", landedText)
 	probeScript  = newScript("probe", probeText)
 )

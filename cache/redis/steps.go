@@ -31,7 +31,7 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	t := tag(c.Key)
 	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t)},
 		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
-		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]))
+		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]), c.Target)
 	if err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.sent && !s.o.KeepLost {
@@ -52,12 +52,22 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	if g.Fence, err = fence(reply[1]); err != nil {
 		return cache.Grant{}, malformed(claimScript, reply)
 	}
+	if g.Lapsed && len(reply) > 4 {
+		g.Target, _ = reply[4].(string)
+	}
 	if g.Role == cache.Replay {
 		if g.Result, err = result(claimScript, reply[4:]); err != nil {
 			return cache.Grant{}, err
 		}
 	}
 	return g, nil
+}
+
+// Note keeps where the next attempt of a call goes, in place of Claim.Target, for
+// whoever takes the call over.
+func (s *Store) Note(h cache.Hold, target string) error {
+	_, err := s.step(noteScript, h, target)
+	return err
 }
 
 // Renew extends a lease, a lapsed one too if nobody took over.
