@@ -48,8 +48,11 @@ type Entry struct {
 	leading  bool        // its claim is held
 	away     bool        // it is led on another node: log is a copy
 	wanted   bool        // somebody on another node reads the log: it is published
+	ended    bool        // its readers have the end: only a marked retry joins
 	settling bool
-	fenced   bool // another leads: there is nothing to renew
+	fenced   bool          // another leads: there is nothing to renew
+	settled  bool          // the store was told, or could not be
+	over     chan struct{} // closed once it is settled; made on demand
 }
 
 // Log is the record's log: for a leader to fill. Only a Mismatch and a Twin
@@ -120,7 +123,7 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 		}
 		// About to be settled: ask again then.
 		select {
-		case <-e.log.Done():
+		case <-r.over(e):
 			r.forget(e)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -191,13 +194,33 @@ func (e *Entry) alike(c Claim, until time.Time) *Entry {
 	return (&Entry{Grant: e.Grant, records: e.records, claim: c}).replay(until)
 }
 
-// meet decides a claim on a record in flight in this process. nil: its log was
-// abandoned, or it takes a debt that is on its way to the store.
+// over is closed once the store knows how a call that is led here ended, or
+// once the copy of another's log has ended.
+func (r *Records) over(e *Entry) <-chan struct{} {
+	if e.away {
+		return e.log.Done()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.settled {
+		return closedChan
+	}
+	if e.over == nil {
+		e.over = make(chan struct{})
+	}
+	return e.over
+}
+
+// meet decides a claim on a record in flight in this process. nil: its log has
+// ended or was abandoned, or it takes a debt that is on its way to the store.
 func (r *Records) meet(lead *Entry, c Claim, until time.Time) *Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := Decide(c, View{State: Dispatched, Fingerprint: lead.claim.Fingerprint, Owed: r.owes(lead)})
 	e := &Entry{Grant: Grant{Role: d.Role, Fence: lead.Fence, Share: d.Share}, records: r, claim: c, lead: lead}
+	if lead.ended && !c.Retry { // what is owed of it is not known yet
+		return nil
+	}
 	if d.Role != Follow {
 		return e
 	}
@@ -278,10 +301,16 @@ func (r *Records) renew() {
 	r.mu.Unlock()
 }
 
-// Settle ends a record that this entry leads: the result is recorded, then
-// its last frames go to the readers. keep is how long it answers repeats;
-// zero releases the record. disk: see Settlement. The error says that it
-// could not be recorded; the readers get their frames all the same.
+// deliverFor is how long the store hears nothing of the end of a derived key's
+// call, so that it hears at once of who was left without.
+const deliverFor = 20 * time.Millisecond
+
+// Settle ends a record that this entry leads. keep is how long the result
+// answers repeats; zero releases the record. disk: see Settlement. Of an
+// explicit key the result is recorded before its last frames go to the readers;
+// of a derived one when all readers have left with it, or after deliverFor.
+// The error says that it could not be recorded; the readers get their frames
+// all the same.
 func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
 	r := e.records
 	if r == nil { // private
@@ -293,22 +322,62 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 		return nil
 	}
 	whole := res.State == Completed
+	if !e.claim.Explicit {
+		r.mu.Lock()
+		e.ended = true // first: who asks once the end is out asks the store
+		r.mu.Unlock()
+		e.log.mark(whole, true)
+		e.log.End(last...)
+		last = nil // they are in the log now
+		e.delivered()
+	}
+	err := e.record(res, keep, disk, last)
+	if e.claim.Explicit {
+		e.log.mark(whole, err == nil)
+	}
+	r.mu.Lock()
+	if e.settled = true; e.over != nil {
+		close(e.over)
+	}
+	r.mu.Unlock()
+	r.forget(e)
+	if e.claim.Explicit {
+		e.log.End(last...)
+	}
+	r.oops("settle", err)
+	return err
+}
+
+// delivered waits until all readers of a log that has ended have left it, but
+// not for long; and not at all if there are readers elsewhere, who get the end
+// from the store.
+func (e *Entry) delivered() {
+	if e.published() {
+		return
+	}
+	timer := time.NewTimer(deliverFor)
+	defer timer.Stop()
+	select {
+	case <-e.log.Gone():
+	case <-timer.C:
+	}
+}
+
+// record tells the store of a call's end. What it did not hear it is told
+// again behind.
+func (e *Entry) record(res Result, keep time.Duration, disk bool, last []Frame) error {
+	r := e.records
 	r.mu.Lock()
 	e.settling = true
 	r.owes(e)
 	owed := e.owed
 	r.mu.Unlock()
-
 	set := e.settlement(r, res, keep, e.published(), last)
 	set.Owed, set.Disk = owed, disk
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
 		go r.settleLater(e.Hold(), set)
 	}
-	e.log.mark(whole, err == nil)
-	r.forget(e) // first: who asks once the end is out asks the store
-	e.log.End(last...)
-	r.oops("settle", err)
 	return err
 }
 
