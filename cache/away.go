@@ -81,6 +81,7 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 			return
 		case res != nil:
 			e.log.mark(res.State == Completed, true)
+			e.log.endAt(res.Ended)
 			r.forget(e)
 			e.log.End(frames...)
 			return

@@ -18,15 +18,16 @@ type Log struct {
 	mu      sync.Mutex
 	onIdle  func() // called, without the lock, when the last reader has left
 	frames  []Frame
-	fate    *Head // how the answer came out: its head, or of an error told inside it
-	whole   bool  // it ended as an answer that others may be given
-	unkept  bool  // the store could not be told of the end
-	lost    bool  // its leader, on another node, was lost before the end
-	first   int   // index of frames[0]: those before it were dropped
-	held    int64 // size of frames
-	opened  *Head // the upstream has answered 200 and nothing was appended yet
-	over    bool  // grew beyond the window
-	closed  bool  // abandoned: takes no readers, though it may still run
+	fate    *Head     // how the answer came out: its head, or of an error told inside it
+	whole   bool      // it ended as an answer that others may be given
+	unkept  bool      // the store could not be told of the end
+	endedBy time.Time // of a copy: see Result.Ended
+	lost    bool      // its leader, on another node, was lost before the end
+	first   int       // index of frames[0]: those before it were dropped
+	held    int64     // size of frames
+	opened  *Head     // the upstream has answered 200 and nothing was appended yet
+	over    bool      // grew beyond the window
+	closed  bool      // abandoned: takes no readers, though it may still run
 	ended   bool
 	done    chan struct{} // closed at the end; made on demand
 	readers []*Reader
@@ -75,6 +76,19 @@ func (l *Log) mark(whole, recorded bool) {
 	l.mu.Lock()
 	l.whole, l.unkept = whole, !recorded
 	l.mu.Unlock()
+}
+
+// endAt says, before the end of a copy, when that was by the store's clock.
+func (l *Log) endAt(t time.Time) {
+	l.mu.Lock()
+	l.endedBy = t
+	l.mu.Unlock()
+}
+
+func (l *Log) endedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.endedBy
 }
 
 // lose ends a copy of a log whose leader was lost.

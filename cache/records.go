@@ -38,6 +38,8 @@ type Entry struct {
 	claim   Claim
 	log     *Log
 	lead    *Entry        // Follow: the entry of the leader in this process
+	asked   time.Time     // just before the claim was sent
+	heard   time.Time     // and just after its answer
 	lost    *lost         // its claim may have landed, though the store is away; else nil
 	ready   chan struct{} // closed once the store has answered the claim
 	noLead  bool          // valid after ready: this entry leads nothing
@@ -143,7 +145,9 @@ func Private(window int64, until time.Time) *Entry {
 func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, error) {
 	// The claim is the record's, not the connection's: a client that goes
 	// away must not leave the store's answer unheard.
+	e.asked = time.Now()
 	g, err := r.Store.Claim(context.WithoutCancel(ctx), e.claim)
+	e.heard = time.Now()
 	e.Grant = g
 	if err == nil && g.Role == Lead {
 		e.log = NewLog(r.Window)
@@ -194,6 +198,18 @@ func (e *Entry) alike(c Claim, until time.Time) *Entry {
 	return (&Entry{Grant: e.Grant, records: e.records, claim: c}).replay(until)
 }
 
+// Late says, of a follower whose log has ended, that its claim came when the
+// readers of that call may have had their end already: it follows nothing, and
+// is to be asked anew. Only who follows a call of another node can be late: the
+// store hears of an end a moment after the readers do.
+func (e *Entry) Late() bool {
+	if e.Role != Follow || e.Share != ByTwin || !e.Away() {
+		return false
+	}
+	ended := e.Log().endedAt()
+	return !ended.IsZero() && !e.At.IsZero() && !e.At.Before(ended)
+}
+
 // over is closed once the store knows how a call that is led here ended, or
 // once the copy of another's log has ended.
 func (r *Records) over(e *Entry) <-chan struct{} {
@@ -218,6 +234,9 @@ func (r *Records) meet(lead *Entry, c Claim, until time.Time) *Entry {
 	defer r.mu.Unlock()
 	d := Decide(c, View{State: Dispatched, Fingerprint: lead.claim.Fingerprint, Owed: r.owes(lead)})
 	e := &Entry{Grant: Grant{Role: d.Role, Fence: lead.Fence, Share: d.Share}, records: r, claim: c, lead: lead}
+	if lead.away && !lead.At.IsZero() { // at the latest
+		e.At = lead.At.Add(time.Since(lead.asked))
+	}
 	if lead.ended && !c.Retry { // what is owed of it is not known yet
 		return nil
 	}
@@ -307,8 +326,9 @@ const deliverFor = 20 * time.Millisecond
 
 // Settle ends a record that this entry leads. keep is how long the result
 // answers repeats; zero releases the record. disk: see Settlement. Of an
-// explicit key the result is recorded before its last frames go to the readers;
-// of a derived one when all readers have left with it, or after deliverFor.
+// explicit key, and where others follow on another node, the result is recorded
+// before its last frames go to the readers; of a derived one when all readers
+// have left with it, or after deliverFor.
 // The error says that it could not be recorded; the readers get their frames
 // all the same.
 func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
@@ -322,17 +342,22 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 		return nil
 	}
 	whole := res.State == Completed
-	if !e.claim.Explicit {
-		r.mu.Lock()
-		e.ended = true // first: who asks once the end is out asks the store
-		r.mu.Unlock()
+	var ended time.Time
+	r.mu.Lock()
+	first := !e.claim.Explicit && !e.wanted // the readers come first
+	e.ended = first                         // who asks from now on asks the store
+	r.mu.Unlock()
+	if first {
+		if !e.At.IsZero() { // at the earliest
+			ended = e.At.Add(time.Since(e.heard))
+		}
 		e.log.mark(whole, true)
 		e.log.End(last...)
 		last = nil // they are in the log now
 		e.delivered()
 	}
-	err := e.record(res, keep, disk, last)
-	if e.claim.Explicit {
+	err := e.record(res, keep, disk, ended, last)
+	if !first {
 		e.log.mark(whole, err == nil)
 	}
 	r.mu.Lock()
@@ -341,7 +366,7 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	}
 	r.mu.Unlock()
 	r.forget(e)
-	if e.claim.Explicit {
+	if !first {
 		e.log.End(last...)
 	}
 	r.oops("settle", err)
@@ -349,12 +374,8 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 }
 
 // delivered waits until all readers of a log that has ended have left it, but
-// not for long; and not at all if there are readers elsewhere, who get the end
-// from the store.
+// not for long.
 func (e *Entry) delivered() {
-	if e.published() {
-		return
-	}
 	timer := time.NewTimer(deliverFor)
 	defer timer.Stop()
 	select {
@@ -365,7 +386,7 @@ func (e *Entry) delivered() {
 
 // record tells the store of a call's end. What it did not hear it is told
 // again behind.
-func (e *Entry) record(res Result, keep time.Duration, disk bool, last []Frame) error {
+func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Time, last []Frame) error {
 	r := e.records
 	r.mu.Lock()
 	e.settling = true
@@ -373,7 +394,7 @@ func (e *Entry) record(res Result, keep time.Duration, disk bool, last []Frame) 
 	owed := e.owed
 	r.mu.Unlock()
 	set := e.settlement(r, res, keep, e.published(), last)
-	set.Owed, set.Disk = owed, disk
+	set.Owed, set.Disk, set.Ended = owed, disk, ended
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
 		go r.settleLater(e.Hold(), set)

@@ -167,3 +167,58 @@ func TestAFollowedCallSettlesAtItsEnd(t *testing.T) {
 		}
 	})
 }
+
+// On another node the store hears of an end a moment after its readers. Who
+// asks there in between follows nothing, and asks anew; who asked before does
+// follow.
+func TestWhoAsksElsewhereAfterTheEnd(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *cache.Records) {
+		s := &slowSettle{Store: a.Store, begun: time.Now(), asked: make(chan time.Duration, 1)}
+		a.Store = s
+		lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+		time.Sleep(time.Second)
+		before := opened(t, b, claim(cache.Duplicates), cache.Follow)
+		time.Sleep(time.Second)
+		done := make(chan struct{})
+		go func() {
+			lead.Settle(cache.Result{State: cache.Completed}, keep, false, frame("x"))
+			close(done)
+		}()
+		synctest.Wait()
+		after := opened(t, b, claim(cache.Duplicates), cache.Follow)
+		retry := opened(t, b, marked(), cache.Follow)
+		lead.Reader.Leave()
+		<-done
+		for name, e := range map[string]*cache.Entry{"before": before, "after": after, "a retry": retry} {
+			if got := read(e); got != "x" || e.Late() != (e == after) {
+				t.Errorf("%s: %q, late %v", name, got, e.Late())
+			}
+		}
+		again := opened(t, b, claim(cache.Duplicates), cache.Lead)
+		again.Reader.Leave()
+		again.Settle(cache.Result{State: cache.Released}, 0, false)
+	})
+}
+
+// The first that asks there is judged by when the store granted its claim.
+func TestWhoAsksElsewhereFirst(t *testing.T) {
+	for _, wait := range []time.Duration{-time.Second, 0, 10 * time.Millisecond} {
+		twoNodes(t, func(t *testing.T, a, b *cache.Records) {
+			s := &slowSettle{Store: a.Store, begun: time.Now(), asked: make(chan time.Duration, 1)}
+			a.Store = s
+			lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+			done := make(chan struct{})
+			time.AfterFunc(2*time.Second, func() {
+				lead.Settle(cache.Result{State: cache.Completed}, keep, false, frame("x"))
+				close(done)
+			})
+			time.Sleep(2*time.Second + wait)
+			synctest.Wait()
+			e := opened(t, b, claim(cache.Duplicates), cache.Follow)
+			<-done
+			if got := read(e); got != "x" || e.Late() != (wait >= 0) {
+				t.Errorf("asked %v after the end: %q, late %v", wait, got, e.Late())
+			}
+		})
+	}
+}

@@ -81,10 +81,11 @@ const (
 type Grant struct {
 	Role   Role
 	Fence  Fence
-	Share  Share   // Follow and Replay: why
-	Result *Result // Replay: what to read; it must not be changed
-	Lapsed bool    // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
-	Target string  // Lapsed: where that attempt went, where the engine knows
+	Share  Share     // Follow and Replay: why
+	Result *Result   // Replay: what to read; it must not be changed
+	At     time.Time // when it was granted, by the store's clock; zero: the engine does not say
+	Lapsed bool      // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
+	Target string    // Lapsed: where that attempt went, where the engine knows
 }
 
 // Hold names a claim that its leader holds.
@@ -98,6 +99,7 @@ type Result struct {
 	State   State // Completed, Failed, Released
 	Frames  []Frame
 	Settled time.Time // by the store's clock; set by the engine
+	Ended   time.Time // see Settlement
 	Cut     bool      // finished by length or content filter: never a mere duplicate's answer
 }
 
@@ -108,6 +110,7 @@ type Settlement struct {
 	Keep   time.Duration // how long the result answers repeats, from now; of a failure the memo
 	Owed   []time.Time   // when clients left without all of it, at most Debt ago
 	Debt   time.Duration // how long each of Owed counts
+	Ended  time.Time     // from when on, by the store's clock, its readers may have had their end; zero: not before this
 	Disk   bool          // an explicit key: on disk before Settle returns. Owed ones go there behind
 }
 

@@ -31,10 +31,12 @@ type delivery struct {
 	broken bool        // the client can't be written to, or must be told that the body is not whole
 	odd    bool        // the stream that was begun can't be ended by the answer that came
 	sent   bool        // it was sent away, while the record runs on
+	again  bool        // it follows nothing: it must ask anew
 }
 
 // deliver reads a record to its client, from its beginning to its end. false:
-// its leader was lost, and the client was told nothing yet.
+// its leader was lost, or had ended before this request came; and the client
+// was told nothing yet.
 func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *cache.Entry, ev *event) bool {
 	d := &delivery{g: g, w: w, c: c, entry: e, ev: ev}
 	d.flush, _ = w.(http.Flusher)
@@ -44,6 +46,9 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 	}
 	defer e.Reader.Leave()
 	all := d.read(r)
+	if d.again {
+		return false
+	}
 	if all && e.Log().Lost() {
 		if !d.begun {
 			return false
@@ -94,6 +99,10 @@ func (d *delivery) read(r *http.Request) bool {
 	}()
 	for {
 		frames, opened, ended := d.entry.Reader.Take(buf[:0])
+		if ended && !d.begun && d.entry.Late() {
+			d.again = true
+			return true
+		}
 		for i := range frames {
 			d.frame(&frames[i], frames, ended)
 			if d.broken {

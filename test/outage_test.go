@@ -99,8 +99,8 @@ func TestStoreAwayBypassedCallSettles(t *testing.T) {
 			wantText(t, a.Chat(said("before")), "before", "executed", "")
 
 			var lost atomic.Int64
-			way.Lose(func(reply []byte) bool { // a claim's begins with a number, the first of four
-				return strings.HasPrefix(string(reply), "*4\r\n:") && lost.CompareAndSwap(0, 1)
+			way.Lose(func(reply []byte) bool { // a claim's begins with a number, the first of five
+				return strings.HasPrefix(string(reply), "*5\r\n:") && lost.CompareAndSwap(0, 1)
 			})
 			first := a.Go(harness.Chat, cc(), lines...)
 			u.Call(2)

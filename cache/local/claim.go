@@ -63,10 +63,10 @@ func (s *Store) claim(c cache.Claim) (cache.Grant, *record) {
 		}
 		sh.records[c.Key] = next
 		sh.flights.push(next)
-		return cache.Grant{Role: cache.Lead, Fence: next.fence, Lapsed: d.Lapsed}, next
+		return cache.Grant{Role: cache.Lead, Fence: next.fence, At: now, Lapsed: d.Lapsed}, next
 	}
 
-	g := cache.Grant{Role: d.Role, Fence: r.fence, Share: d.Share}
+	g := cache.Grant{Role: d.Role, Fence: r.fence, Share: d.Share, At: now}
 	if d.TakeDebt {
 		r.owed = r.owed[1:]
 		s.writeOwed(r)

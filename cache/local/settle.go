@@ -77,7 +77,7 @@ func (s *Store) settle(h cache.Hold, set cache.Settlement) (*pending, error) {
 	}
 
 	res := set.Result
-	res.Settled = now
+	res.Settled, res.Ended = now, set.Ended
 	if res.State != cache.Completed && res.State != cache.Failed || set.Keep <= 0 {
 		res.State = cache.Released
 	}

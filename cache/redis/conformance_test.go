@@ -2,6 +2,7 @@ package redis
 
 import (
 	"testing"
+	"time"
 
 	"oncegate/cache"
 	"oncegate/cache/cachetest"
@@ -21,7 +22,8 @@ func engine(clock *redistest.Clock, url string, empty func()) cachetest.Engine {
 			}
 			return open(), open
 		},
-		Pass: clock.Pass,
+		// A key is there to the end of its last millisecond.
+		Pass: func(d time.Duration) { clock.Pass(d + time.Millisecond) },
 		Now:  clock.Now,
 	}
 }

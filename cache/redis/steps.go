@@ -43,7 +43,7 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	if ok && role == 0 {
 		return cache.Grant{}, fmt.Errorf("%w: this claim was given back: claim with a new nonce", cache.ErrAway)
 	}
-	if !ok || len(reply) < 4 {
+	if !ok || len(reply) < 5 {
 		return cache.Grant{}, malformed(claimScript, reply)
 	}
 	share, _ := reply[2].(string)
@@ -52,11 +52,14 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	if g.Fence, err = fence(reply[1]); err != nil {
 		return cache.Grant{}, malformed(claimScript, reply)
 	}
-	if g.Lapsed && len(reply) > 4 {
-		g.Target, _ = reply[4].(string)
+	if at, _ := reply[4].(int64); at > 0 {
+		g.At = time.UnixMilli(at)
+	}
+	if g.Lapsed && len(reply) > 5 {
+		g.Target, _ = reply[5].(string)
 	}
 	if g.Role == cache.Replay {
-		if g.Result, err = result(claimScript, reply[4:]); err != nil {
+		if g.Result, err = result(claimScript, reply[5:]); err != nil {
 			return cache.Grant{}, err
 		}
 	}
@@ -124,7 +127,10 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 	if state != "released" || res.Frames != nil {
 		frames = cache.EncodeFrames(res.Frames)
 	}
-	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail))}
+	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), int64(0)}
+	if !set.Ended.IsZero() {
+		args[len(args)-1] = set.Ended.UnixMilli()
+	}
 	for _, left := range set.Owed {
 		// A duration: the two clocks need not agree.
 		if counts := set.Debt - s.now().Sub(left); counts > 0 {
@@ -155,7 +161,8 @@ func (s *Store) step(sc *script, h cache.Hold, args ...any) ([]any, error) {
 	return reply, err
 }
 
-// result reads state, time, whether it was cut, and frames.
+// result reads state, time, whether it was cut, frames, and when it ended if
+// that is there.
 func result(sc *script, reply []any) (*cache.Result, error) {
 	if len(reply) < 4 {
 		return nil, malformed(sc, reply)
@@ -168,6 +175,12 @@ func result(sc *script, reply []any) (*cache.Result, error) {
 		return nil, malformed(sc, reply)
 	}
 	res := &cache.Result{State: states[state], Settled: time.UnixMilli(at), Cut: reply[2] == "1"}
+	if len(reply) > 4 {
+		text, _ := reply[4].(string)
+		if at, _ := strconv.ParseInt(text, 10, 64); at > 0 {
+			res.Ended = time.UnixMilli(at)
+		}
+	}
 	if frames == "" { // released, with nothing to show
 		return res, nil
 	}

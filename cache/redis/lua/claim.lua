@@ -18,11 +18,11 @@ local target, was = r[14], r[15]
 -- grant is the answer. One that replays brings the result; one that takes over
 -- where the attempt went that was under way.
 local function grant(role, share, over, of)
-  local g = {role, of, share, over}
-  if role == LEAD and over == 1 then g[5] = was or '' end
+  local g = {role, of, share, over, now}
+  if role == LEAD and over == 1 then g[6] = was or '' end
   if role == REPLAY then
     local s = redis.call('HMGET', KEYS[1], 'state', 'settled', 'cut', 'frames')
-    g[5], g[6], g[7], g[8] = s[1], s[2], s[3], s[4]
+    g[6], g[7], g[8], g[9] = s[1], s[2], s[3], s[4]
   end
   return g
 end

@@ -9,6 +9,7 @@
 --   node     the gateway that leads, to tell it that its log is wanted
 --   lease    when it ends;  wanted  1: somebody on another node reads the log
 --   settler  the nonce of the settlement;  settled  when;  cut, frames: its result
+--   ended    when its readers may first have had its end; 0: not before that
 --   owed     when each debt ends, the earliest first
 --   did      steps that had an effect, told: those that had none; see remember
 -- Its expiry is the retention. Times are milliseconds of this server's clock.
