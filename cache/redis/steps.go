@@ -62,6 +62,8 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 		if g.Result, err = result(claimScript, reply[5:]); err != nil {
 			return cache.Grant{}, err
 		}
+		// What counts is how long ago it was: the two clocks need not agree.
+		g.Result.Settled = s.now().Add(-g.At.Sub(g.Result.Settled))
 	}
 	return g, nil
 }
