@@ -186,3 +186,25 @@ func TestTLS(t *testing.T) {
 		})
 	}
 }
+
+// A connection whose greeting was not answered in time is not used: what comes
+// late would be taken for the answer to a step.
+func TestLateGreeting(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := redistest.NewProxy(t, server.Addr)
+	p.Lose(func(reply []byte) bool {
+		if bytes.Contains(reply, []byte("proto")) { // what comes before it was in time
+			p.Delay(timeout + 100*time.Millisecond)
+		}
+		return false
+	})
+	s := mustOpen(t, "redis://"+p.Addr, Options{})
+	for range 2 {
+		p.Delay(0)
+		_, err := s.Claim(t.Context(), claim(1))
+		if !errors.Is(err, cache.ErrAway) || !errors.Is(err, errUnsent) {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -105,7 +105,9 @@ func (s *Store) greet(ctx context.Context, addr string, cn *redis.Conn) error {
 			return nil
 		}
 	}
-	s.settings.read(ctx, addr, cn)
+	if err := s.settings.read(ctx, addr, cn); err != nil {
+		return unsent(err)
+	}
 	if s.client.cluster != nil || s.id.known() == nil {
 		return nil
 	}
