@@ -478,7 +478,7 @@ func (e *Entry) Debt() Debt {
 // Owe is as Entry.Owe.
 func (d Debt) Owe() {
 	if r := d.records; r != nil {
-		r.oops("owe", r.Store.Owe(context.Background(), d.hold, NewNonce(), r.Debt))
+		r.owe(d.hold)
 	}
 }
 
@@ -516,12 +516,26 @@ func (e *Entry) Owe() {
 			<-lead.log.Done()
 		}
 	}
-	left := time.Now()
-	err := r.Store.Owe(context.Background(), e.Hold(), NewNonce(), r.Debt)
-	r.mu.Lock()
-	if err != nil && lead.leading && !lead.settling { // then the settlement brings it
-		lead.owed, err = append(lead.owed, left), nil
+	r.owe(e.Hold())
+}
+
+// owe tells the store of a debt, later if need be.
+func (r *Records) owe(h Hold) {
+	n, until := NewNonce(), time.Now().Add(r.Debt)
+	err := r.Store.Owe(context.Background(), h, n, r.Debt)
+	if errors.Is(err, ErrAway) {
+		go r.oweLater(h, n, until)
 	}
-	r.mu.Unlock()
 	r.oops("owe", err)
+}
+
+// oweLater tells the store of a debt that it did not hear of. The nonce is the
+// same, so that one whose acknowledgement was lost counts once.
+func (r *Records) oweLater(h Hold, n Nonce, until time.Time) {
+	for time.Now().Before(until) {
+		time.Sleep(readAgain)
+		if err := r.Store.Owe(context.Background(), h, n, time.Until(until)); !errors.Is(err, ErrAway) {
+			return
+		}
+	}
 }

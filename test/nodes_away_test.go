@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,12 +91,14 @@ func TestStoreAway(t *testing.T) {
 					t.Errorf("request %d took %v", i, ans.Took)
 				}
 			}
+			quickest := time.Minute
 			for i, lines := range [][]string{nil, {"Idempotency-Key: k"}, {"Idempotency-Key: k"}, {marks[0]}} {
 				ans := a.Chat(said(fmt.Sprint("later ", min(i, 1))), lines...)
 				wantText(t, ans, "hello", "bypassed", "store_away")
-				if ans.Took > 400*time.Millisecond {
-					t.Errorf("later request %d took %v", i, ans.Took)
-				}
+				quickest = min(quickest, ans.Took)
+			}
+			if quickest > 400*time.Millisecond { // each time-out takes longer
+				t.Errorf("all later requests took %v or more", quickest)
 			}
 			ans := a.Chat(said("streamed", stream))
 			wantOutcome(t, ans, 200, "bypassed", "store_away")
@@ -157,18 +158,17 @@ func TestStoreAwayIsNotSlow(t *testing.T) {
 	way := redistest.NewProxy(t, redistest.Start(t).Addr)
 	a, b := pair(t, u, "redis://"+way.Addr)
 	way.Delay(slow)
-	tenAtOnce(t, u, a, b, rounds(t, 5))
-	tenStreamedAtOnce(t, u, a, b, rounds(t, 5))
+	tenAtOnce(t, u, a, b, 2)
+	tenStreamedAtOnce(t, u, a, b, 2)
 	u.Choose(func(*up.Call) up.Step { return up.OK("alone") })
-	var took []time.Duration
-	for n := range 15 {
+	quickest := time.Minute
+	for n := range 10 {
 		ans := a.Chat(said(fmt.Sprint("slow ", n)))
 		wantText(t, ans, "alone", "executed", "")
-		took = append(took, ans.Took)
+		quickest = min(quickest, ans.Took)
 	}
-	slices.Sort(took)
-	if d := took[len(took)/2]; d < slow || d > 5*slow {
-		t.Errorf("half of the calls take longer than %v: two round trips of %v are due", d, slow)
+	if quickest < slow || quickest > 5*slow {
+		t.Errorf("the quickest call took %v: two round trips of %v are due", quickest, slow)
 	}
 }
 

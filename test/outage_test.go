@@ -131,7 +131,7 @@ func TestStoreAwayBypassedCallSettles(t *testing.T) {
 func TestStoreAwayRefused(t *testing.T) {
 	t.Parallel()
 	u := up.New(t)
-	r := harness.StartRedis(t)
+	r := redistest.Start(t)
 	g := harness.Start(t, u.URL(), harness.Config{"store.url": r.URL(), "store.on_outage.completions": "refuse"})
 	wantText(t, g.Chat(said("before")), "hello", "executed", "")
 	if a := g.Get("/readyz?verbose"); a.Status != 200 || !strings.Contains(a.Body, "\ndurability: relaxed\n") {
@@ -140,7 +140,7 @@ func TestStoreAwayRefused(t *testing.T) {
 	if n := g.Metrics().Sum("oncegate_store_relaxed"); n != 1 {
 		t.Errorf("oncegate_store_relaxed is %v", n)
 	}
-	r.Stop()
+	r.Kill()
 	for i := range 4 {
 		problem{503, "store_unavailable", "true", "refused", "store_away", ""}.want(t, g.Chat(said(fmt.Sprint("away ", i))))
 	}
