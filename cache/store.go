@@ -107,6 +107,7 @@ type Settlement struct {
 	Owed   []time.Time   // when clients left without all of it, at most Debt ago
 	Debt   time.Duration // how long each of Owed counts
 	Disk   bool          // an explicit key: on disk before Settle returns. Owed ones go there behind
+	Lines  []Line        // what the call comes to in the ledger: booked if, and only if, the record ends by this
 }
 
 // ErrFenced says that the claim is no longer the caller's: another leads, or
@@ -148,6 +149,7 @@ type Store interface {
 	// next unmarked repeat within d may take it. On a record that is gone or
 	// was claimed anew it does nothing.
 	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
+	Ledger
 	// Secret is what all keys are derived from. The store makes it at first
 	// start; it never changes afterwards.
 	Secret(ctx context.Context) ([]byte, error)

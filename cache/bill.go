@@ -1,0 +1,61 @@
+package cache
+
+import "encoding/binary"
+
+// Bill is what an answer cost, frozen when it was given: every repeat that
+// shares the answer saved as much.
+type Bill struct {
+	Model string // whose price it is
+	Known bool   // the answer said what it used; else all numbers are zero
+
+	Input, Output              int64 // tokens, their parts below included
+	Cached                     int64 // of Input: read from the provider's own prompt cache
+	CacheWrite5m, CacheWrite1h int64 // of Input: written to it
+	Reasoning                  int64 // of Output
+
+	Priced bool   // else there is no price, which is not the same as free
+	Cost   int64  // pico-dollars
+	Source string // where the price is from
+}
+
+// Unpriced says that tokens were used that there is no price for.
+func (b *Bill) Unpriced() bool { return b.Known && !b.Priced && b.Input+b.Output > 0 }
+
+// bits of an encoded bill
+const (
+	billKnown = 1 << iota
+	billPriced
+)
+
+func (b *Bill) numbers() [7]*int64 {
+	return [...]*int64{&b.Input, &b.Output, &b.Cached, &b.CacheWrite5m, &b.CacheWrite1h, &b.Reasoning, &b.Cost}
+}
+
+func appendBill(to []byte, b *Bill) []byte {
+	var bits byte
+	if b.Known {
+		bits |= billKnown
+	}
+	if b.Priced {
+		bits |= billPriced
+	}
+	to = append(to, bits)
+	for _, n := range b.numbers() {
+		to = binary.AppendUvarint(to, uint64(max(*n, 0)))
+	}
+	return appendBytes(appendBytes(to, b.Model), b.Source)
+}
+
+func decodeBill(from []byte) *Bill {
+	d := decoder{rest: from}
+	bits := d.byte()
+	b := &Bill{Known: bits&billKnown != 0, Priced: bits&billPriced != 0}
+	for _, n := range b.numbers() {
+		*n = d.int64()
+	}
+	b.Model, b.Source = string(d.bytes()), string(d.bytes())
+	if d.bad || len(d.rest) > 0 || bits&^(billKnown|billPriced) != 0 {
+		return nil
+	}
+	return b
+}
