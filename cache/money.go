@@ -43,6 +43,9 @@ func (m Money) big() *big.Int {
 	return b.Add(b, big.NewInt(m.Picos))
 }
 
+// Float is the amount as a float64, for where nothing exact is wanted.
+func (m Money) Float() float64 { return float64(m.Dollars) + float64(m.Picos)/picos }
+
 // String is the amount as an exact decimal, without zeros at its end: 12.5, 0.000042, 0.
 func (m Money) String() string {
 	if m.Picos == 0 {

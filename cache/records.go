@@ -268,8 +268,10 @@ func (r *Records) renew() {
 // Settle ends a record that this entry leads: the result is recorded, then
 // its last frames go to the readers. keep is how long it answers repeats;
 // zero releases the record. disk: see Settlement. The error says that it
-// could not be recorded; the readers get their frames all the same.
-func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
+// could not be recorded; the readers get their frames all the same. lines are
+// booked with the settlement, but for those of a private record, which no store
+// knows of.
+func (e *Entry) Settle(res Result, keep time.Duration, disk bool, lines []Line, last ...Frame) error {
 	r := e.records
 	if r == nil { // private
 		e.log.mark(res.State == Completed, true)
@@ -292,7 +294,7 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 			res.Frames = shared(frames, last)
 		}
 	}
-	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk}
+	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk, Lines: lines}
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
 		go r.settleLater(e.Hold(), set)
@@ -317,6 +319,11 @@ func (r *Records) settleLater(h Hold, set Settlement) {
 		if err := r.Store.Settle(context.Background(), h, set); !errors.Is(err, ErrAway) {
 			return
 		}
+	}
+	// Nobody knows whether it was booked: what it might add is in doubt.
+	for _, l := range set.Lines {
+		l.Figures = Figures{Ambiguous: l.Billed + l.Unbilled + l.Ambiguous}
+		r.Store.Book(l)
 	}
 }
 

@@ -18,28 +18,32 @@ const maxHeldBack = 64 << 10
 
 // answer is what came of an attempt so far.
 type answer struct {
+	head   *cache.Head
 	frames []cache.Frame // held back: they come before the first content
 	last   []cache.Frame // the end, not shown until it is recorded
 	shown  bool          // something was shown: no other attempt can replace it
 	whole  bool          // it came to its own end
 	cut    bool          // whole, but ended by length or content filter
+	bill   *cache.Bill   // what it cost; nil: it did not succeed
 }
 
 // attempt is one attempt upstream, to its end. It is written down before its
-// first byte leaves, so that a crash leaves none uncounted, and booked after.
+// first byte leaves, so that a crash leaves none uncounted, and booked with the
+// record's end.
 func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	g, t := r.g, r.targets[a.Index]
 	r.answer = answer{}
 	r.made++
-	start, id := time.Now(), uint64(0)
+	start := time.Now()
 	if r.made == 1 {
 		g.metrics.overhead.Observe(start.Sub(r.c.arrived).Seconds())
 	}
 	if g.opt.Journal != nil {
-		var err error
-		if id, err = g.opt.Journal.Begin(r.entry.Hold(), t.state.Name); err != nil {
+		id, err := g.opt.Journal.Begin(r.entry.Hold(), t.state.Name)
+		if err != nil {
 			g.log.Warn("an attempt could not be journaled", zap.Error(err))
 		}
+		r.noted = append(r.noted, id)
 	}
 	var f *policy.Failure
 	if err := r.relay(ctx, t, a); err != nil {
@@ -47,9 +51,7 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 		failed.Err, failed.Committed = err, r.shown
 		f = &failed
 	}
-	if g.opt.Journal != nil {
-		g.opt.Journal.End(id)
-	}
+	r.count(t, f.Billing())
 	g.metrics.upstream.Observe(time.Since(start).Seconds())
 	g.metrics.attempt(t.state.Name, f.Result(), f.Billing())
 	return f
@@ -68,6 +70,7 @@ func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers
 		Status: upstream.Status(), Header: shared, Own: own, Attempts: r.made, Events: upstream.Events(),
 		Target: t.up.Provider.Name() + "/" + model,
 	}
+	r.head = head
 	if head.Events {
 		r.log.Open(head)
 	}

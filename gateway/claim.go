@@ -20,7 +20,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	case err != nil && ctx.Err() != nil:
 		return nil, clientGone
 	case err != nil: // unprotected is better than unanswered, for a completion
-		ev.bypassed = true
+		c.bypassed = true
 		return g.private(c), nil
 	case entry.Role == cache.Twin && c.explicit(): // grew too large to be shared: the key still stands for it
 		ev.key = c.key

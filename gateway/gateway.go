@@ -155,9 +155,7 @@ func New(o Options) (*Gateway, error) {
 		a.OnWanted(g.records.Wanted)
 	}
 	g.base, g.cancel = context.WithCancelCause(context.Background())
-	for _, a := range o.Lost {
-		g.metrics.attempt(a.Target, "crash", policy.Ambiguous)
-	}
+	g.bookLost(o.Lost)
 	return g, nil
 }
 
