@@ -2,6 +2,7 @@ package cache
 
 import (
 	"errors"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -78,4 +79,22 @@ func (m Money) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 func (m *Money) UnmarshalText(b []byte) (err error) {
 	*m, err = ParseMoney(string(b))
 	return err
+}
+
+// Rat is the amount in dollars.
+func (m Money) Rat() *big.Rat { return new(big.Rat).SetFrac(m.big(), big.NewInt(picos)) }
+
+// RoundMoney makes money of dollars, to the nearest pico-dollar. What no Money
+// can hold is the largest one.
+func RoundMoney(dollars *big.Rat) Money {
+	n := new(big.Rat).Mul(dollars, new(big.Rat).SetInt64(picos))
+	n.Add(n, big.NewRat(1, 2))
+	whole, part := new(big.Int).DivMod(new(big.Int).Div(n.Num(), n.Denom()), big.NewInt(picos), new(big.Int))
+	switch {
+	case whole.Sign() < 0:
+		return Money{}
+	case !whole.IsInt64():
+		return Money{math.MaxInt64, picos - 1}
+	}
+	return Money{whole.Int64(), part.Int64()}
 }

@@ -38,6 +38,8 @@ type Options struct {
 	Heartbeat  time.Duration // between comment lines of a silent stream
 	Origins    []string      // CORS: allowed origins; empty: off
 
+	Zone *time.Location // in which the ledger's days begin; nil: UTC
+
 	Lease     time.Duration // of a claim
 	MaxAnswer int64         // bytes: the largest answer that is kept
 	Dedupe    Dedupe
@@ -169,6 +171,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 32<<20)
 	o.Buffered = cmp.Or(o.Buffered, 1<<30)
