@@ -23,6 +23,7 @@ func main() {
 type commands struct {
 	Serve       serveCommand       `cmd:"" help:"Run the gateway."`
 	Mock        mockCommand        `cmd:"" help:"Run a scripted upstream: the endpoints of OpenAI and Anthropic without a model."`
+	Demo        demoCommand        `cmd:"" help:"Show what is saved: a gateway and an upstream that goes wrong, in one process."`
 	Config      configCommand      `cmd:"" help:"Check, print or describe the configuration."`
 	Key         keyCommand         `cmd:"" help:"Make gateway keys."`
 	Report      reportCommand      `cmd:"" help:"What was saved, and what was billed."`
