@@ -17,7 +17,7 @@ build: bin/oncegate
 
 # What is built from: a change of anything else does not link it anew. The last
 # one is there for the version.
-sources := $(shell find cmd cache gateway policy providers web -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
+sources := $(shell find cmd cache gateway policy prices providers web -type f ! -name '*_test.go' ! -path '*/testdata/*' 2>/dev/null)
 
 bin/oncegate: $(sources) go.mod go.sum $(wildcard .git/logs/HEAD)
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o $@ ./cmd/oncegate

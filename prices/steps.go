@@ -1,0 +1,50 @@
+package prices
+
+import "time"
+
+// step is rates that hold for inputs above a size, for the whole answer.
+type step struct {
+	above int64 // tokens of input
+	rates Rates
+}
+
+// dated is rates that hold from a day on, or between two times of a day, UTC.
+type dated struct {
+	from       int64 // Unix seconds; 0: always
+	start, end int   // seconds of the day; equal: all day. Over midnight where end is before start
+	steps      []step
+}
+
+const day = 24 * 60 * 60
+
+func (d *dated) holds(unix int64) bool {
+	if unix < d.from {
+		return false
+	}
+	of := int(unix % day)
+	switch {
+	case d.start == d.end:
+		return true
+	case d.start < d.end:
+		return d.start <= of && of < d.end
+	default:
+		return d.start <= of || of < d.end
+	}
+}
+
+// rates are those that hold for an input of so many tokens at a moment.
+func (p *Price) rates(input int64, at time.Time) *Rates {
+	steps := p.always
+	unix := at.Unix()
+	for i := range p.when {
+		if p.when[i].holds(unix) {
+			steps = p.when[i].steps
+			break
+		}
+	}
+	r := &steps[0].rates
+	for i := 1; i < len(steps) && input > steps[i].above; i++ {
+		r = &steps[i].rates
+	}
+	return r
+}
