@@ -15,7 +15,8 @@ type Bill struct {
 
 	Priced bool   // else there is no price, which is not the same as free
 	Cost   int64  // pico-dollars
-	Source string // where the price is from
+	Source string // where the price is from: upstream, config or table
+	Rates  string // the unit prices, as JSON: dollars a million units; empty where there are none
 }
 
 // Unpriced says that tokens were used that there is no price for.
@@ -43,7 +44,7 @@ func appendBill(to []byte, b *Bill) []byte {
 	for _, n := range b.numbers() {
 		to = binary.AppendUvarint(to, uint64(max(*n, 0)))
 	}
-	return appendBytes(appendBytes(to, b.Model), b.Source)
+	return appendBytes(appendBytes(appendBytes(to, b.Model), b.Source), b.Rates)
 }
 
 func decodeBill(from []byte) *Bill {
@@ -53,7 +54,7 @@ func decodeBill(from []byte) *Bill {
 	for _, n := range b.numbers() {
 		*n = d.int64()
 	}
-	b.Model, b.Source = string(d.bytes()), string(d.bytes())
+	b.Model, b.Source, b.Rates = string(d.bytes()), string(d.bytes()), string(d.bytes())
 	if d.bad || len(d.rest) > 0 || bits&^(billKnown|billPriced) != 0 {
 		return nil
 	}

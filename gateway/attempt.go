@@ -96,6 +96,7 @@ func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers
 			}
 			end := upstream.End()
 			r.last, r.whole, r.cut = r.frames, end.Whole, end.Cut
+			r.bill = t.bill(&end, model, r.c.up.Model)
 			return nil
 		}
 		if !r.shown && piece.Kind != providers.Content && held <= maxHeldBack {

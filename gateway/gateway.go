@@ -17,6 +17,7 @@ import (
 
 	"oncegate/cache"
 	"oncegate/policy"
+	"oncegate/prices"
 	"oncegate/providers"
 )
 
@@ -81,6 +82,7 @@ type Upstream struct {
 	Provider    providers.Provider
 	Credentials int // how many API keys it has; at least 1
 	Policy      policy.Config
+	Prices      *prices.List // nil: what its answers cost is known where they say so only
 }
 
 // Model is a name that clients use, and where it leads. The name * stands for

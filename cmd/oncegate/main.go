@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	_ "time/tzdata" // zones, where the machine has none
 
 	"github.com/alecthomas/kong"
 

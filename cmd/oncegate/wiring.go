@@ -58,6 +58,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		Store:       store.Store,
 		Journal:     store.journal,
 		Lost:        store.lost,
+		Zone:        c.Dashboard.Zone(),
 		AuthOpen:    c.Auth.Open,
 		AdminToken:  c.Auth.AdminToken,
 		MaxBody:     int64(c.Server.MaxBody),

@@ -21,6 +21,7 @@ var mayImport = map[string][]string{
 	"cache/local":     {"cache"},
 	"cache/redis":     {"cache"},
 	"cache/cachetest": {"cache"},
+	"cache/report":    {"cache"},
 	"policy":          {},
 	"prices":          {},
 	"providers":       {"policy", "prices"},

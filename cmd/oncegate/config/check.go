@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"oncegate/cache/redis"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"oncegate/cache/redis"
 )
 
 var (
@@ -28,6 +30,9 @@ func (d *decoder) check(c *Config) {
 	d.checkDedupe(c)
 	d.checkProviders(c)
 	d.checkModels(c)
+	if _, err := time.LoadLocation(c.Dashboard.Timezone); (err != nil || c.Dashboard.Timezone == "Local") && !d.faulty("dashboard.timezone") {
+		d.faultAt("dashboard.timezone", strconv.Quote(c.Dashboard.Timezone)+" is no time zone", "use a name of the IANA database, as Europe/Berlin, or UTC")
+	}
 	if p := c.Passthrough; p != "" && !slices.Contains(providerNames(c), p) {
 		d.faultAt("passthrough", strconv.Quote(p)+" is not a provider", didYouMean(p, providerNames(c)))
 	}

@@ -38,6 +38,8 @@ type Config struct {
 	Models []Model `yaml:"models"`
 	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
 	Passthrough string `yaml:"passthrough"`
+	// How figures are shown.
+	Dashboard Dashboard `yaml:"dashboard"`
 
 	places map[string]Place // of what somebody set, by path
 }
@@ -133,6 +135,21 @@ type TTL struct {
 	Max time.Duration `yaml:"max" default:"7d" above:"0"`
 	// An input of n times this many bytes is kept n times as long.
 	ScaleBytes int `yaml:"scale_bytes" default:"10000" above:"0"`
+}
+
+// Dashboard says how figures are shown.
+type Dashboard struct {
+	// The time zone in which the ledger's days begin, by its IANA name, as Europe/Berlin. Days that were booked keep the one they began in.
+	Timezone string `yaml:"timezone" default:"UTC"`
+}
+
+// Zone is the zone of Timezone.
+func (d Dashboard) Zone() *time.Location {
+	zone, err := time.LoadLocation(d.Timezone)
+	if err != nil {
+		return time.UTC // check has said so
+	}
+	return zone
 }
 
 // Policy says how a failed call is tried again.

@@ -8,7 +8,7 @@ import "strings"
 var later = map[string]bool{
 	"tools":                      true,
 	"prices":                     true,
-	"dashboard":                  true,
+	"dashboard.show_bodies":      true,
 	"auth.keys[].tools":          true,
 	"store.replicas":             true,
 	"store.on_outage":            true,

@@ -91,7 +91,9 @@ func TestFaults(t *testing.T) {
 		{"on_outage", small + "store: {on_outage: {completions: run}}\n", "store.on_outage: not in this version yet"},
 		{"tools", small + "tools: []\n", "tools: not in this version yet"},
 		{"prices", small + "prices: {}\n", "prices: not in this version yet"},
-		{"dashboard", small + "dashboard: {timezone: UTC}\n", "dashboard: not in this version yet"},
+		{"dashboard", small + "dashboard: {show_bodies: true}\n", "dashboard.show_bodies: not in this version yet"},
+		{"time zone", small + "dashboard: {timezone: Europe/Berlyn}\n", `dashboard.timezone: "Europe/Berlyn" is no time zone`},
+		{"time zone of the machine", small + "dashboard: {timezone: Local}\n", `dashboard.timezone: "Local" is no time zone`},
 		{"breaker", small + "policy: {breaker: {enabled: true}}\n", "policy.breaker: not in this version yet"},
 		{"a provider's budget", "providers: [{name: mock, kind: mock, policy: {budget: {floor: 1}}}]\nmodels: [{name: '*', targets: [{provider: mock}]}]\n", "providers[0].policy.budget: not in this version yet"},
 		{"context", "providers: [{name: mock, kind: mock}]\nmodels: [{name: m, targets: [{provider: mock, context: 5}]}]\n", "models[0].targets[0].context: not in this version yet"},
@@ -218,11 +220,11 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 }
 
 func TestEnvironmentFaults(t *testing.T) {
-	_, err := load(small, "ONCEGATE_SERVER_LISTN=127.0.0.1:1", "ONCEGATE_DEDUPE_WAIT=soon", "ONCEGATE_DASHBOARD_TIMEZONE=UTC", "ONCEGATE_PORT=tcp://10.0.0.1:80")
+	_, err := load(small, "ONCEGATE_SERVER_LISTN=127.0.0.1:1", "ONCEGATE_DEDUPE_WAIT=soon", "ONCEGATE_DASHBOARD_TIMEZONE=Mars", "ONCEGATE_PORT=tcp://10.0.0.1:80")
 	for _, want := range []string{
 		"env ONCEGATE_SERVER_LISTN: sets nothing; did you mean ONCEGATE_SERVER_LISTEN?",
 		`env ONCEGATE_DEDUPE_WAIT: dedupe.wait: "soon" is not a duration`,
-		"env ONCEGATE_DASHBOARD_TIMEZONE: dashboard: not in this version yet",
+		`dashboard.timezone: "Mars" is no time zone`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)
