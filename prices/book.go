@@ -30,9 +30,11 @@ type Book struct {
 func NewBook(own map[string]Own) *Book {
 	b := &Book{own: make(map[string]*Price, len(own))}
 	for name, o := range own {
-		b.own[name] = &Price{source: Config, always: []step{{rates: Rates{
+		p := &Price{source: Config, always: []step{{rates: Rates{
 			Input: o.Input, Cached: o.Cached, CacheWrite5m: o.CacheWrite5m, CacheWrite1h: o.CacheWrite1h, Output: o.Output,
 		}}}}
+		p.free = p.isFree()
+		b.own[name] = p
 	}
 	return b
 }

@@ -27,7 +27,7 @@ type Why uint8
 
 const (
 	NoUsage    Why = iota // the upstream did not say what it used, or nothing that could be believed
-	Priced                // it has one
+	Priced                // it has a price, which may be 0
 	NoPrice               // no price for this model at this upstream
 	NoPart                // a price, but none for a part of what was used
 	TierPriced            // a service tier that the built-in table has no prices for
@@ -55,18 +55,21 @@ func (s Source) String() string { return [...]string{"", "upstream", "config", "
 // Price is how one model's answers are priced at one upstream.
 type Price struct {
 	source Source
+	free   bool    // whatever is used
 	always []step  // without a condition, by the input they begin above
 	when   []dated // later ones first
 }
 
 // Cost prices an answer that was given at a moment: the upstream's own word
 // where it has one, else the sum of all parts at their rates, rounded half up
-// to a pico-dollar, once. It takes nothing from the heap. A nil p has no
-// prices.
+// to a pico-dollar, once. What is free is so though nobody counted. A nil p has
+// no prices. It takes nothing from the heap.
 func (p *Price) Cost(u *Usage, at time.Time) Cost {
 	switch {
 	case u.Stated:
 		return Cost{Pico: u.Cost, Why: Priced, Source: Stated}
+	case p != nil && p.free:
+		return Cost{Why: Priced, Source: p.source, Rates: p.rates(u.Input, at)}
 	case !u.Known:
 		return Cost{Why: NoUsage}
 	case p == nil:

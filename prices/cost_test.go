@@ -64,8 +64,15 @@ func TestB090UnpricedIsNotFree(t *testing.T) {
 			t.Errorf("%s: %+v", model, c)
 		}
 	}
-	if c := l.Price(Names{Upstream: "free"}).Cost(&Usage{}, noon); c.Why != NoUsage {
+	if c := l.Price(Names{Upstream: "gpt-4.1"}).Cost(&Usage{}, noon); c.Why != NoUsage || c.Pico != 0 {
 		t.Errorf("an answer of unknown usage: %+v", c)
+	}
+	if c := l.Price(Names{Upstream: "free"}).Cost(&Usage{}, noon); !c.Priced() || c.Source != Config || c.Pico != 0 {
+		t.Errorf("what is free costs nothing, counted or not: %+v", c)
+	}
+	half := NewBook(map[string]Own{"half": {Input: rate(t, "0"), Output: rate(t, "0"), CacheWrite1h: rate(t, "1")}}).At("")
+	if c := half.Price(Names{Upstream: "half"}).Cost(&Usage{}, noon); c.Why != NoUsage {
+		t.Errorf("what is free in part: %+v", c)
 	}
 }
 

@@ -55,5 +55,6 @@ func readPrice(lines []entry) (*Price, error) {
 	for i := len(groups) - 1; i > 0; i-- {
 		p.when = append(p.when, groups[i])
 	}
+	p.free = p.isFree()
 	return p, nil
 }

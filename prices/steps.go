@@ -48,3 +48,19 @@ func (p *Price) rates(input int64, at time.Time) *Rates {
 	}
 	return r
 }
+
+// isFree says whether every price is there and nought, whatever is used.
+func (p *Price) isFree() bool {
+	for i := range p.always {
+		r := &p.always[i].rates
+		if r.Input != Per(0) || r.Output != Per(0) {
+			return false
+		}
+		for _, other := range []Rate{r.Cached, r.CacheWrite5m, r.CacheWrite1h, r.InputAudio, r.InputImage, r.Reasoning, r.OutputAudio, r.OutputImage, r.AudioMillis, r.Searches, r.Requests} {
+			if other.Million() != 0 {
+				return false
+			}
+		}
+	}
+	return len(p.when) == 0
+}

@@ -56,7 +56,7 @@ function priced(model, vendor) {
     if (Object.keys(prices).length === 0) {
       const free = model.id.endsWith(':free') || (vendor.id === 'openai' && model.id === 'moderation')
       if (!free) return undefined
-      out.push({ input: '0', input_audio: '0', output: '0', output_audio: '0', searches: '0' })
+      out.push({ input: '0', output: '0' })
       continue
     }
     const s = steps(prices)
