@@ -13,8 +13,8 @@ import (
 //go:generate npm --prefix gen ci --ignore-scripts --no-audit --no-fund
 //go:generate sh -c "cd gen && node table.mjs"
 
-// data is the price list of genai-prices by Pydantic (MIT, its notice lies in
-// LICENSE.genai-prices), as gen/table.mjs writes it.
+// data is the price list of genai-prices by Pydantic (MIT, its notice is in it
+// and in LICENSE.genai-prices), as gen/table.mjs writes it.
 //
 //go:embed table.json
 var data []byte

@@ -112,8 +112,9 @@ for (const v of vendors) {
   lines.push(`${JSON.stringify(head).slice(0, -1)},"models":[\n${rows.join(',\n')}\n ]}`)
 }
 const source = `@pydantic/genai-prices ${version}`
-fs.writeFileSync('../table.json', `{"source":"${source}","date":"${own.published}","vendors":[\n ${lines.join(',\n ')}\n]}\n`)
-fs.copyFileSync('node_modules/@pydantic/genai-prices/LICENSE', '../LICENSE.genai-prices')
+const notice = fs.readFileSync('node_modules/@pydantic/genai-prices/LICENSE', 'utf8') // goes wherever the table goes
+fs.writeFileSync('../table.json', `{"source":"${source}","date":"${own.published}","notice":${JSON.stringify(notice)},"vendors":[\n ${lines.join(',\n ')}\n]}\n`)
+fs.writeFileSync('../LICENSE.genai-prices', notice)
 console.log(`${models} models of ${vendors.length} vendors; left out: ${left.length}`)
 console.log(left.filter((n) => !n.startsWith('openrouter/')).join(' '))
 

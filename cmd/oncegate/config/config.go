@@ -7,7 +7,11 @@
 // docs/configuration.md, their tags hold the defaults and the bounds.
 package config
 
-import "time"
+import (
+	"time"
+
+	"oncegate/prices"
+)
 
 // Tags of the fields below:
 //
@@ -38,6 +42,8 @@ type Config struct {
 	Models []Model `yaml:"models"`
 	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
 	Passthrough string `yaml:"passthrough"`
+	// What models cost, by name: as the answer names the model, as the target does, or as clients do. They win over the built-in table, at every provider; what the upstream itself says an answer cost wins over both.
+	Prices map[string]Price `yaml:"prices"`
 	// How figures are shown.
 	Dashboard Dashboard `yaml:"dashboard"`
 
@@ -222,4 +228,19 @@ type Target struct {
 	Model string `yaml:"model"`
 	// Its share of first attempts. Zero: as a fallback only.
 	Weight int `yaml:"weight" default:"1" min:"0"`
+}
+
+// Price is what one model costs, in US dollars a million tokens. Zero is free;
+// what is left out is not.
+type Price struct {
+	// All input that none of the others says more of.
+	Input prices.Rate `yaml:"input"`
+	// All output, reasoning included. Left out: answers with output are unpriced.
+	Output prices.Rate `yaml:"output"`
+	// Input that was read from the provider's prompt cache. Left out: as input.
+	CachedInput prices.Rate `yaml:"cached_input"`
+	// Input that was written to the provider's prompt cache for five minutes, or for no stated time. Left out: as input.
+	CacheWrite5m prices.Rate `yaml:"cache_write_5m"`
+	// Input that was written to it for an hour. Left out: as input, but beside a cache_write_5m such answers are unpriced.
+	CacheWrite1h prices.Rate `yaml:"cache_write_1h"`
 }

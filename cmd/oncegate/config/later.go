@@ -7,7 +7,6 @@ import "strings"
 // change that gives it its effect.
 var later = map[string]bool{
 	"tools":                      true,
-	"prices":                     true,
 	"dashboard.show_bodies":      true,
 	"auth.keys[].tools":          true,
 	"store.replicas":             true,
