@@ -2,7 +2,10 @@ package cache
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // The ledger is the account of what was asked, what it cost and what was
@@ -37,21 +40,31 @@ type Figures struct {
 	Prevented                 int64 // duplicate writes
 }
 
-// Add adds others to the figures.
-func (f *Figures) Add(o *Figures) {
-	f.Requests += o.Requests
-	f.Billed += o.Billed
-	f.Unbilled += o.Unbilled
-	f.Ambiguous += o.Ambiguous
-	f.SavedRequests += o.SavedRequests
-	f.SavedInput += o.SavedInput
-	f.SavedOutput += o.SavedOutput
-	f.Saved.Add(o.Saved)
-	f.BilledInput += o.BilledInput
-	f.BilledOutput += o.BilledOutput
-	f.Spent.Add(o.Spent)
-	f.Unpriced += o.Unpriced
-	f.Prevented += o.Prevented
+// Add adds others to the figures. false: a sum is more than can be counted,
+// and nothing was added.
+func (f *Figures) Add(o *Figures) bool {
+	sum := *f
+	sum.Requests += o.Requests
+	sum.Billed += o.Billed
+	sum.Unbilled += o.Unbilled
+	sum.Ambiguous += o.Ambiguous
+	sum.SavedRequests += o.SavedRequests
+	sum.SavedInput += o.SavedInput
+	sum.SavedOutput += o.SavedOutput
+	sum.Saved.Add(o.Saved)
+	sum.BilledInput += o.BilledInput
+	sum.BilledOutput += o.BilledOutput
+	sum.Spent.Add(o.Spent)
+	sum.Unpriced += o.Unpriced
+	sum.Prevented += o.Prevented
+	// Of two that are not negative, a sum that overflowed is.
+	for _, n := range sum.numbers() {
+		if *n < 0 {
+			return false
+		}
+	}
+	*f = sum
+	return true
 }
 
 // Line is one thing to be booked: figures of a series, in the minute of At.
@@ -63,6 +76,45 @@ type Line struct {
 
 // Minute of the line: minutes since 1970.
 func (l *Line) Minute() int64 { return l.At.Unix() / 60 }
+
+const (
+	// MostFigure is the most that a figure of one line may be, its dollars
+	// too. More is nonsense, and eight million such lines would be more than
+	// an int64 holds.
+	MostFigure = 1 << 40
+	// MostName is how many bytes of a name are kept.
+	MostName = 256
+)
+
+// ErrLine says that a line can't be booked.
+var ErrLine = errors.New("cache: no line for the ledger")
+
+// Fit makes the line one that can be booked, as an engine does with each: names
+// are cut. The error is ErrLine: a figure is negative or beyond MostFigure, or
+// the line is from before 1970. Such a line is left out, and told.
+func (l *Line) Fit() error {
+	for _, n := range l.numbers() {
+		if *n < 0 || *n > MostFigure && n != &l.Saved.Picos && n != &l.Spent.Picos {
+			return fmt.Errorf("%w: a figure is %d", ErrLine, *n)
+		}
+	}
+	if l.Saved.Picos >= picos || l.Spent.Picos >= picos {
+		return fmt.Errorf("%w: an amount is %d and %d, %d and %d picos", ErrLine, l.Saved.Dollars, l.Saved.Picos, l.Spent.Dollars, l.Spent.Picos)
+	}
+	if l.At.Unix() < 0 {
+		return fmt.Errorf("%w: it is from %v", ErrLine, l.At)
+	}
+	for _, name := range l.names() {
+		if len(*name) > MostName {
+			end := MostName
+			for end > MostName-utf8.UTFMax && !utf8.RuneStart((*name)[end]) {
+				end--
+			}
+			*name = (*name)[:end]
+		}
+	}
+	return nil
+}
 
 // Level is how long the buckets are that are read.
 type Level uint8
@@ -91,7 +143,8 @@ func OtherSeries(s Series) Series {
 	return s
 }
 
-// Begin is when the bucket begins that t falls into. zone is that of days.
+// Begin is when the bucket begins that t falls into. zone is that of days; nil
+// is UTC.
 func (l Level) Begin(t time.Time, zone *time.Location) time.Time {
 	switch l {
 	case Minute:
@@ -99,15 +152,40 @@ func (l Level) Begin(t time.Time, zone *time.Location) time.Time {
 	case Quarter:
 		return t.Truncate(15 * time.Minute)
 	}
-	y, m, d := t.In(zone).Date()
-	return time.Date(y, m, d, 0, 0, 0, 0, zone)
+	if zone == nil {
+		zone = time.UTC
+	}
+	return midnight(t.In(zone))
+}
+
+// midnight is the first moment of t's day in its zone. Where clocks are set on
+// at midnight, the day begins with the change; where they are set back to it,
+// it begins with the first of two midnights.
+func midnight(t time.Time) time.Time {
+	y, m, d := t.Date()
+	begin := time.Date(y, m, d, 0, 0, 0, 0, t.Location())
+	if begin.Day() != d { // there is no midnight: it is before the change
+		_, begin = begin.ZoneBounds()
+		return begin
+	}
+	change, _ := begin.ZoneBounds()
+	if change.IsZero() || begin.Sub(change) > 24*time.Hour {
+		return begin
+	}
+	_, after := begin.Zone()
+	_, before := change.Add(-1).Zone()
+	if first := begin.Add(time.Duration(after-before) * time.Second); first.Before(change) && first.Day() == d && first.Before(begin) {
+		return first
+	}
+	return begin
 }
 
 // Ledger is the part of a Store that keeps the account.
 type Ledger interface {
-	// Book adds lines that belong to no settlement. It neither waits nor
-	// fails: what can't be written yet is written as soon as it can be. A
-	// crash may lose the last second of it; nothing is ever counted twice.
+	// Book adds lines that belong to no settlement, each as Fit leaves it. It
+	// neither waits nor fails: what can't be written yet is written as soon as
+	// it can be. A crash may lose the last second of it; nothing is ever
+	// counted twice.
 	Book(lines ...Line)
 	// Scan calls f for each series of each bucket of the level that begins in
 	// [from, until), in any order: once for a bucket and series, with all
