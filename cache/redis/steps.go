@@ -114,14 +114,14 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 	if state != "released" || res.Frames != nil {
 		frames = cache.EncodeFrames(res.Frames)
 	}
-	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail))}
+	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), encodeLines(set.Lines)}
 	for _, left := range set.Owed {
 		// A duration: the two clocks need not agree.
 		if counts := set.Debt - s.now().Sub(left); counts > 0 {
 			args = append(args, millis(counts))
 		}
 	}
-	_, err := s.step(settleScript, h, args...)
+	_, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key))}, args...)
 	return err
 }
 
@@ -136,9 +136,12 @@ func (s *Store) Owe(_ context.Context, h cache.Hold, n cache.Nonce, d time.Durat
 
 // step runs a script on a record and the log of a claim.
 func (s *Store) step(sc *script, h cache.Hold, args ...any) ([]any, error) {
-	name, log := recordName(h.Key), logName(h)
+	return s.stepOn(sc, h, []string{recordName(h.Key), logName(h)}, args...)
+}
+
+func (s *Store) stepOn(sc *script, h cache.Hold, keys []string, args ...any) ([]any, error) {
 	all := append(make([]any, 0, 1+len(args)), uint64(h.Fence))
-	reply, err := s.do(sc, tag(h.Key), []string{name, log}, append(all, args...)...)
+	reply, err := s.do(sc, tag(h.Key), keys, append(all, args...)...)
 	if err == nil && reply[0] == "fenced" {
 		return nil, cache.ErrFenced
 	}
