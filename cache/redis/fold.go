@@ -193,7 +193,10 @@ func (l *ledger) take(f *unfolded, sums *cache.Tally) (more bool) {
 			return true
 		}
 		text, _ := e.(string)
-		if err := cache.DecodeSums([]byte(text), sums.AddTo); err != nil {
+		err := cache.DecodeSums([]byte(text), func(minute int64, s *cache.Series, f *cache.Figures) {
+			l.s.oops("ledger", sums.AddTo(minute, s, f))
+		})
+		if err != nil {
 			l.s.oops("ledger", fmt.Errorf("%d bytes of shard %d are dropped: %w", len(text), f.shard, err))
 		}
 		f.taken++
@@ -217,20 +220,24 @@ func (l *ledger) buckets(sums *cache.Tally) (all []*bucket) {
 				found[at] = b
 				all = append(all, b)
 			}
-			addTo(b.adds, s, sum)
+			l.addTo(b.adds, s, sum)
 		}
 	})
 	return all
 }
 
-func addTo(sums map[cache.Series]*cache.Figures, s *cache.Series, f *cache.Figures) {
+func (l *ledger) addTo(sums map[cache.Series]*cache.Figures, s *cache.Series, f *cache.Figures) {
 	sum := sums[*s]
 	if sum == nil {
 		sum = new(cache.Figures)
 		sums[*s] = sum
 	}
-	sum.Add(f)
+	if !sum.Add(f) {
+		l.s.oops("ledger", errUncountable)
+	}
 }
+
+var errUncountable = fmt.Errorf("%w: a sum is more than can be counted: what was to be added is left out", cache.ErrLine)
 
 // add adds what the buckets have in Redis. A series that a full bucket does
 // not have is added to its other one, which is read then.
@@ -306,20 +313,23 @@ func (l *ledger) addBucket(b *bucket, series []cache.Series, sums []any) {
 			if err != nil {
 				l.s.oops("ledger", fmt.Errorf("a sum of %s begins anew: %w", b.name(), err))
 			}
-			f.Add(&before)
+			if !before.Add(f) {
+				l.s.oops("ledger", errUncountable)
+			}
+			*f = before
 		case b.full:
 		case b.has < cache.MostSeries:
 			b.has++
 		default:
 			other := cache.OtherSeries(s)
-			addTo(others, &other, f)
+			l.addTo(others, &other, f)
 			continue
 		}
 		b.now[s] = f
 	}
 	for s, f := range others {
-		if now := b.now[s]; now != nil {
-			now.Add(f)
+		if b.now[s] != nil {
+			l.addTo(b.now, &s, f)
 			delete(others, s)
 		}
 	}

@@ -20,9 +20,6 @@ import (
 const (
 	// workEvery is how often a node pushes and folds, more or less.
 	workEvery = time.Second
-	// bookMost is how many sums wait in memory before more are booked under
-	// cache.OtherSeries: some hours without Redis at a few hundred series.
-	bookMost = 50_000
 	// pushSums is how many go in one element of a tail.
 	pushSums = 128
 	// rememberPush is how long a node's last push is known. What could not be
@@ -39,7 +36,6 @@ type ledger struct {
 
 	mu     sync.Mutex
 	booked cache.Tally // since the last push
-	closed bool
 
 	turn chan struct{} // taken by who pushes and folds; what follows is theirs
 	// waiting are elements to be pushed, the first under this number; it may
@@ -86,9 +82,6 @@ func (l *ledger) stop() {
 	close(l.quit)
 	<-l.finished
 	l.turn <- struct{}{} // a Scan may have it
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
 	if err := l.push(); err != nil {
 		l.s.oops("ledger", fmt.Errorf("what was booked last is lost: %w", err))
 	}
@@ -102,27 +95,23 @@ func (l *ledger) stop() {
 // it can be reached.
 func (s *Store) Book(lines ...cache.Line) {
 	l := &s.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return
-	}
 	for i := range lines {
-		line := &lines[i]
-		if l.booked.Len() < bookMost {
-			l.booked.Add(line)
-			continue
-		}
-		other := cache.OtherSeries(line.Series)
-		l.booked.AddTo(line.Minute(), &other, &line.Figures)
+		l.mu.Lock()
+		err := l.booked.Add(&lines[i])
+		l.mu.Unlock()
+		s.oops("ledger", err)
 	}
 }
 
 // encodeLines gives those of a settlement as one element of a tail.
-func encodeLines(lines []cache.Line) []byte {
+func (s *Store) encodeLines(lines []cache.Line) []byte {
 	var b []byte
-	for i := range lines {
-		b = cache.AppendSum(b, lines[i].Minute(), &lines[i].Series, &lines[i].Figures)
+	for _, line := range lines {
+		if err := line.Fit(); err != nil {
+			s.oops("ledger", err)
+			continue
+		}
+		b = cache.AppendSum(b, line.Minute(), &line.Series, &line.Figures)
 	}
 	return b
 }

@@ -46,7 +46,8 @@ func (s *Store) place(l cache.Level, t time.Time) int64 {
 // begin of the bucket at a place.
 func (s *Store) begin(l cache.Level, place int64) time.Time {
 	if l == cache.Day {
-		return time.Date(int(place/10000), time.Month(place/100%100), int(place%100), 0, 0, 0, 0, s.o.Zone)
+		noon := time.Date(int(place/10000), time.Month(place/100%100), int(place%100), 12, 0, 0, 0, s.o.Zone)
+		return l.Begin(noon, s.o.Zone)
 	}
 	return time.Unix(place, 0).In(s.o.Zone)
 }

@@ -114,7 +114,7 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 	if state != "released" || res.Frames != nil {
 		frames = cache.EncodeFrames(res.Frames)
 	}
-	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), encodeLines(set.Lines)}
+	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), s.encodeLines(set.Lines)}
 	for _, left := range set.Owed {
 		// A duration: the two clocks need not agree.
 		if counts := set.Debt - s.now().Sub(left); counts > 0 {
