@@ -29,15 +29,15 @@ func account(t *testing.T, g *harness.Gateway, by string) *report.Report {
 
 func ask(t *testing.T, g *harness.Gateway, path string) string {
 	t.Helper()
-	status, body := admin(t, g, path)
+	status, body := adminAsk(t, g, path)
 	if status != 200 {
 		t.Fatalf("%s: %d %s", path, status, body)
 	}
 	return body
 }
 
-// admin asks the admin listener.
-func admin(t *testing.T, g *harness.Gateway, path string) (status int, body string) {
+// adminAsk asks the admin listener.
+func adminAsk(t *testing.T, g *harness.Gateway, path string) (status int, body string) {
 	t.Helper()
 	res, err := http.Get("http://" + g.Admin + path)
 	if err != nil {
@@ -82,9 +82,9 @@ var dear = harness.Config{"prices": harness.Map{
 func TestCostOfCachedTokens(t *testing.T) {
 	t.Parallel()
 	for usage, want := range map[string]string{
-		`{"prompt_tokens":16000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":15000}}`:  "0.002504",
-		`{"prompt_tokens":2000,"completion_tokens":300,"prompt_tokens_details":{"cached_tokens":1900}}`:  "0.00089",
-		`{"prompt_tokens":100,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":900}}`:      "0.00001", // bad data: cut to its whole
+		`{"prompt_tokens":16000,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":15000}}`:                           "0.002504",
+		`{"prompt_tokens":2000,"completion_tokens":300,"prompt_tokens_details":{"cached_tokens":1900}}`:                           "0.00089",
+		`{"prompt_tokens":100,"completion_tokens":0,"prompt_tokens_details":{"cached_tokens":900}}`:                               "0.00001", // bad data: cut to its whole
 		`{"prompt_tokens":2008,"completion_tokens":266,"total_tokens":2274,"completion_tokens_details":{"reasoning_tokens":261}}`: "0.00254", // B089
 		`{"prompt_tokens":36,"completion_tokens":10,"total_tokens":736,"completion_tokens_details":{"reasoning_tokens":690}}`:     "0.001436",
 	} {
@@ -250,7 +250,7 @@ func TestReportQuery(t *testing.T) {
 		"zone=Mars/Olympus": "zone is a name of the IANA", "format=xml": "format can be", "sinze=1h": `not \"sinze\"`,
 		"monthly=0&retry_rate=0.1": "monthly is a number", "monthly=10": "retry_rate is a part", "monthly=10&retry_rate=2": "retry_rate is a part",
 	} {
-		if status, body := admin(t, g, "/api/report?"+query); status != 400 || !strings.Contains(body, word) {
+		if status, body := adminAsk(t, g, "/api/report?"+query); status != 400 || !strings.Contains(body, word) {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
@@ -268,7 +268,9 @@ func TestReportQuery(t *testing.T) {
 // metrics and the CSV; and what was billed is what the upstream counted.
 func TestAccountAddsUp(t *testing.T) {
 	t.Parallel()
-	addsUp(t, func(u *up.Server) []*harness.Gateway { return []*harness.Gateway{harness.Start(t, u.URL(), dear, knownKeys)} })
+	addsUp(t, func(u *up.Server) []*harness.Gateway {
+		return []*harness.Gateway{harness.Start(t, u.URL(), dear, knownKeys)}
+	})
 }
 
 // The same over two nodes on one Redis, which keep one account.
