@@ -2,6 +2,7 @@ package prices
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 )
 
@@ -63,16 +64,35 @@ func TestOwnNames(t *testing.T) {
 
 // Names that clients and upstreams make up don't fill the memory.
 func TestFoundIsBounded(t *testing.T) {
-	l := openAI()
+	l := m1(t)
 	for i := range 2 * maxFound {
 		l.Price(Names{Answer: fmt.Sprint("made-up-", i)})
 	}
 	if n := len(l.found); n > maxFound {
 		t.Errorf("%d names are remembered", n)
 	}
-	if l.Price(Names{Answer: "gpt-4.1"}) == nil {
-		t.Error("gpt-4.1 has no price any more")
+	if l.Price(Names{Answer: "m1"}) == nil {
+		t.Error("m1 has no price any more")
 	}
+}
+
+// Many goroutines may ask at once, for names that are known and new ones.
+func TestPricesAtOnce(t *testing.T) {
+	l := openAI()
+	u := Usage{Known: true, Input: 1000}
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				known := l.Price(Names{Answer: "gpt-4.1", Client: fmt.Sprint(i)}).Cost(&u, noon)
+				unknown := l.Price(Names{Answer: fmt.Sprint("none-", g, i)}).Cost(&u, noon)
+				if known.Pico.String() != "0.002" || unknown.Priced() {
+					t.Errorf("%+v, %+v", known, unknown)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestTableSource(t *testing.T) {

@@ -15,23 +15,28 @@ type Cost struct {
 	// Source says where the price comes from.
 	Source Source
 	// Rates are the unit prices it was made with, to be kept with it; nil
-	// where it is unpriced or the upstream's own. They must not be changed.
+	// where it is unpriced or the upstream's own. They must not be changed, and
+	// the same prices are the same pointer for as long as the Book is used.
 	Rates *Rates
 }
 
 // Priced says whether the price is known. Free is priced: at 0.
 func (c Cost) Priced() bool { return c.Why == Priced }
 
+// Unpriced says that something was used, and that nobody knows its price. An
+// answer of unknown usage is not that: nobody knows what was used.
+func (c Cost) Unpriced() bool { return c.Why != Priced && c.Why != NoUsage }
+
 // Why says why an answer has no price.
 type Why uint8
 
 const (
-	NoUsage    Why = iota // the upstream did not say what it used, or nothing that could be believed
-	Priced                // it has a price, which may be 0
-	NoPrice               // no price for this model at this upstream
-	NoPart                // a price, but none for a part of what was used
-	TierPriced            // a service tier that the built-in table has no prices for
-	TooMuch               // more than a Pico holds
+	NoUsage Why = iota // the upstream did not say what it used, or nothing that could be believed
+	Priced             // it has a price, which may be 0
+	NoPrice            // no price for this model at this upstream
+	NoPart             // a price, but none for a part of what was used
+	NoTier             // a service tier that the built-in table has no prices for
+	TooMuch            // more than a Pico holds
 )
 
 // String is a word for logs and pages.
@@ -69,15 +74,15 @@ func (p *Price) Cost(u *Usage, at time.Time) Cost {
 	case u.Stated:
 		return Cost{Pico: u.Cost, Why: Priced, Source: Stated}
 	case p != nil && p.free:
-		return Cost{Why: Priced, Source: p.source, Rates: p.rates(u.Input, at)}
+		return Cost{Why: Priced, Source: p.source, Rates: p.Rates(u.Input, at)}
 	case !u.Known:
 		return Cost{Why: NoUsage}
 	case p == nil:
 		return Cost{Why: NoPrice}
 	case u.Tier != Standard && p.source == Table:
-		return Cost{Why: TierPriced}
+		return Cost{Why: NoTier}
 	}
-	r := p.rates(u.Input, at)
+	r := p.Rates(u.Input, at)
 	pico, why := r.cost(u, p.source == Table)
 	if why != Priced {
 		return Cost{Why: why}

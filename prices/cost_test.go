@@ -60,11 +60,11 @@ func TestB090UnpricedIsNotFree(t *testing.T) {
 		"free":             {Why: Priced, Source: Config},
 	} {
 		c := l.Price(Names{Upstream: model}).Cost(&u, noon)
-		if c.Why != want.Why || c.Source != want.Source || c.Pico != 0 || (c.Rates != nil) != want.Priced() {
+		if c.Unpriced() == c.Priced() || c.Why != want.Why || c.Source != want.Source || c.Pico != 0 || (c.Rates != nil) != want.Priced() {
 			t.Errorf("%s: %+v", model, c)
 		}
 	}
-	if c := l.Price(Names{Upstream: "gpt-4.1"}).Cost(&Usage{}, noon); c.Why != NoUsage || c.Pico != 0 {
+	if c := l.Price(Names{Upstream: "gpt-4.1"}).Cost(&Usage{}, noon); c.Why != NoUsage || c.Pico != 0 || c.Unpriced() {
 		t.Errorf("an answer of unknown usage: %+v", c)
 	}
 	if c := l.Price(Names{Upstream: "free"}).Cost(&Usage{}, noon); !c.Priced() || c.Source != Config || c.Pico != 0 {
@@ -214,6 +214,16 @@ func TestCostTakesNothingFromTheHeap(t *testing.T) {
 	l.Price(n)
 	if allocs := testing.AllocsPerRun(100, func() { l.Price(n).Cost(&u, noon) }); allocs != 0 {
 		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// Reading the table is part of every start.
+func BenchmarkReadTable(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := readTable(data); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

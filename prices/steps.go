@@ -32,8 +32,8 @@ func (d *dated) holds(unix int64) bool {
 	}
 }
 
-// rates are those that hold for an input of so many tokens at a moment.
-func (p *Price) rates(input int64, at time.Time) *Rates {
+// Rates are those that hold for an input of so many tokens at a moment.
+func (p *Price) Rates(input int64, at time.Time) *Rates {
 	steps := p.always
 	unix := at.Unix()
 	for i := range p.when {
