@@ -140,19 +140,25 @@ func TestPartsWithoutAPrice(t *testing.T) {
 	}
 }
 
-// DeepSeek's prices have times of day, in UTC.
+// DeepSeek's prices have times of day, in UTC, from Monday to Friday.
 func TestTimeOfDay(t *testing.T) {
 	p := NewBook(nil).At("https://api.deepseek.com").Price(Names{Answer: "deepseek-v4-pro"})
 	for at, want := range map[string]string{
 		"00:59:59": "0.66", "01:00:00": "1.32", "03:59:59": "1.32", "04:00:00": "0.66", "06:00:00": "1.32", "10:00:00": "0.66",
 	} {
-		moment, err := time.Parse(time.DateTime, "2026-10-05 "+at)
+		monday, err := time.Parse(time.DateTime, "2026-10-05 "+at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		moment = moment.In(time.FixedZone("", 5*3600))
-		if c := p.Cost(&Usage{Known: true, Input: 1_000_000}, moment); c.Pico.String() != want {
-			t.Errorf("at %s: %s, want %s", at, c.Pico, want)
+		for days := range 7 {
+			moment := monday.AddDate(0, 0, days).In(time.FixedZone("", 5*3600))
+			want := want
+			if days > 4 {
+				want = "0.66"
+			}
+			if c := p.Cost(&Usage{Known: true, Input: 1_000_000}, moment); c.Pico.String() != want {
+				t.Errorf("at %s, %d days after a Monday: %s, want %s", at, days, c.Pico, want)
+			}
 		}
 	}
 }

@@ -12,7 +12,9 @@ import (
 type entry struct {
 	From  string // a day, UTC
 	Hours string // 01:00-04:00, UTC
-	Above int64  // tokens of input
+	// Weekdays says that Hours are those of Monday to Friday, UTC.
+	Weekdays bool
+	Above    int64 // tokens of input
 	Rates
 }
 
@@ -31,7 +33,7 @@ func readPrice(lines []entry) (*Price, error) {
 			g.steps = append(g.steps, step{above: l.Above, rates: l.Rates})
 			continue
 		}
-		g := dated{steps: []step{{rates: l.Rates}}}
+		g := dated{weekdays: l.Weekdays, steps: []step{{rates: l.Rates}}}
 		if l.From != "" {
 			t, err := time.Parse(time.DateOnly, l.From)
 			if err != nil {

@@ -12,6 +12,7 @@ type step struct {
 type dated struct {
 	from       int64 // Unix seconds; 0: always
 	start, end int   // seconds of the day; equal: all day. Over midnight where end is before start
+	weekdays   bool  // but not on Saturdays and Sundays
 	steps      []step
 }
 
@@ -23,6 +24,8 @@ func (d *dated) holds(unix int64) bool {
 	}
 	of := int(unix % day)
 	switch {
+	case d.weekdays && (unix/day+4)%7%6 == 0: // 1970 began on a Thursday
+		return false
 	case d.start == d.end:
 		return true
 	case d.start < d.end:

@@ -63,7 +63,11 @@ function priced(model, vendor) {
     if (s.includes(undefined) || !s[0].input && !s[0].audio_millis) return undefined
     const when = {}
     if (out.length && constraint.type === 'start_date') when.from = constraint.start_date
-    if (out.length && constraint.type === 'time_of_date') when.hours = `${clock(constraint.start_time)}-${clock(constraint.end_time)}`
+    if (out.length && constraint.type === 'time_of_date') {
+      when.hours = `${clock(constraint.start_time)}-${clock(constraint.end_time)}`
+      // The list has no words for it, and says so: these hours count on working days, which are the same in Beijing then.
+      if (model.price_comments?.includes('bills off-peak all day at weekends')) when.weekdays = true
+    }
     for (const step of s) out.push({ ...when, ...step })
   }
   return out
