@@ -13,19 +13,18 @@ type Bill struct {
 	CacheWrite5m, CacheWrite1h int64 // of Input: written to it
 	Reasoning                  int64 // of Output
 
-	Priced bool   // else there is no price, which is not the same as free
-	Cost   int64  // pico-dollars
-	Source string // where the price is from: upstream, config or table
-	Rates  string // the unit prices, as JSON: dollars a million units; empty where there are none
+	Priced   bool   // its cost is known: free is, too
+	Unpriced bool   // something was used that there is no price for
+	Cost     int64  // pico-dollars
+	Source   string // where the price is from: upstream, config or table
+	Rates    string // the unit prices, as JSON: dollars a million units; empty where there are none
 }
-
-// Unpriced says that tokens were used that there is no price for.
-func (b *Bill) Unpriced() bool { return b.Known && !b.Priced && b.Input+b.Output > 0 }
 
 // bits of an encoded bill
 const (
 	billKnown = 1 << iota
 	billPriced
+	billUnpriced
 )
 
 func (b *Bill) numbers() [7]*int64 {
@@ -40,6 +39,9 @@ func appendBill(to []byte, b *Bill) []byte {
 	if b.Priced {
 		bits |= billPriced
 	}
+	if b.Unpriced {
+		bits |= billUnpriced
+	}
 	to = append(to, bits)
 	for _, n := range b.numbers() {
 		to = binary.AppendUvarint(to, uint64(max(*n, 0)))
@@ -50,12 +52,12 @@ func appendBill(to []byte, b *Bill) []byte {
 func decodeBill(from []byte) *Bill {
 	d := decoder{rest: from}
 	bits := d.byte()
-	b := &Bill{Known: bits&billKnown != 0, Priced: bits&billPriced != 0}
+	b := &Bill{Known: bits&billKnown != 0, Priced: bits&billPriced != 0, Unpriced: bits&billUnpriced != 0}
 	for _, n := range b.numbers() {
 		*n = d.int64()
 	}
 	b.Model, b.Source, b.Rates = string(d.bytes()), string(d.bytes()), string(d.bytes())
-	if d.bad || len(d.rest) > 0 || bits&^(billKnown|billPriced) != 0 {
+	if d.bad || len(d.rest) > 0 || bits&^(billKnown|billPriced|billUnpriced) != 0 {
 		return nil
 	}
 	return b

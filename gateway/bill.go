@@ -23,7 +23,7 @@ func (t *target) bill(end *providers.End, upstream, client string) *cache.Bill {
 	return &cache.Bill{
 		Model: named(cmp.Or(end.Model, upstream)), Known: u.Known,
 		Input: u.Input, Output: u.Output, Cached: u.Cached, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h, Reasoning: u.Reasoning,
-		Priced: cost.Priced(), Cost: int64(cost.Pico), Source: cost.Source.String(), Rates: frozen(cost.Rates),
+		Priced: cost.Priced(), Unpriced: cost.Unpriced(), Cost: int64(cost.Pico), Source: cost.Source.String(), Rates: frozen(cost.Rates),
 	}
 }
 

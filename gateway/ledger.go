@@ -37,7 +37,7 @@ func (ev *event) line() cache.Line {
 		},
 		Figures: cache.Figures{Requests: 1},
 	}
-	if b := ev.bill; b != nil && b.Unpriced() {
+	if b := ev.bill; b != nil && b.Unpriced {
 		line.Unpriced = 1
 	}
 	if !ev.whole || ev.outcome != outcomeCoalesced && ev.outcome != outcomeReplayed {
