@@ -2,18 +2,22 @@
 # make build   bin/oncegate
 # make test    everything, FUZZTIME=5s of each fuzz test
 # make lint    gofmt, go vet, go fix, staticcheck
+# make demo    what it saves: a gateway and an upstream that goes wrong, in one process
 # make bench   CPU a request as a ratio to the floor, BENCH="flags of bench"
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 FUZZTIME ?= 5s
 BENCH    ?=
 
-.PHONY: run build test lint bench clean
+.PHONY: run build demo test lint bench clean
 
 run: bin/oncegate
 	./bin/oncegate serve --config config.yaml
 
 build: bin/oncegate
+
+demo: bin/oncegate
+	./bin/oncegate demo
 
 # What is built from: a change of anything else does not link it anew. The last
 # one is there for the version.

@@ -29,6 +29,7 @@ type Records struct {
 type Entry struct {
 	Grant
 	Reader *Reader // of Lead, Follow and Replay
+	Lines  []Line  // of Lead: what the call came to, to be booked with its settlement; of a private one nobody books them
 
 	records *Records
 	claim   Claim
@@ -268,10 +269,8 @@ func (r *Records) renew() {
 // Settle ends a record that this entry leads: the result is recorded, then
 // its last frames go to the readers. keep is how long it answers repeats;
 // zero releases the record. disk: see Settlement. The error says that it
-// could not be recorded; the readers get their frames all the same. lines are
-// booked with the settlement, but for those of a private record, which no store
-// knows of.
-func (e *Entry) Settle(res Result, keep time.Duration, disk bool, lines []Line, last ...Frame) error {
+// could not be recorded; the readers get their frames all the same.
+func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
 	r := e.records
 	if r == nil { // private
 		e.log.mark(res.State == Completed, true)
@@ -294,7 +293,7 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, lines []Line, 
 			res.Frames = shared(frames, last)
 		}
 	}
-	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk, Lines: lines}
+	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk, Lines: e.Lines}
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
 		go r.settleLater(e.Hold(), set)

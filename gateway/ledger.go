@@ -62,7 +62,7 @@ func (r *run) count(t *target, b policy.Billing) {
 	}
 	if line == nil {
 		r.booked = append(r.booked, cache.Line{Series: cache.Series{
-			Model: named(r.c.up.Model), Provider: provider, Operation: r.c.op.name, User: named(r.c.user), Key: r.c.who.name,
+			Model: named(r.c.up.Model), Provider: provider, Operation: r.c.op.name, User: named(r.c.endUser), Key: r.c.who.name,
 		}})
 		line = &r.booked[len(r.booked)-1]
 	}

@@ -137,11 +137,11 @@ func (r *run) finish(state cache.State, keep time.Duration, head *cache.Head, bo
 // record ends the record, and books what it came to. A claim that was lost
 // books nothing: who took it over did.
 func (r *run) record(res cache.Result, keep time.Duration, disk bool, head *cache.Head, last []cache.Frame) {
-	lines := r.lines(head)
+	r.entry.Lines = r.lines(head)
 	if r.entry.Private() {
-		r.g.opt.Store.Book(lines...)
+		r.g.opt.Store.Book(r.entry.Lines...)
 	}
-	r.entry.Settle(res, keep, disk, lines, last...)
+	r.entry.Settle(res, keep, disk, last...)
 }
 
 // retention says how long a call's answer is kept: longer for a longer input,

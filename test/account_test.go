@@ -334,9 +334,9 @@ func addsUp(t *testing.T, start func(*up.Server) []*harness.Gateway) {
 		for _, name := range []string{"oncegate_requests_total", "oncegate_saved_requests_total", "oncegate_saved_usd_total", "oncegate_unpriced_requests_total"} {
 			metrics[name] += m.Sum(name)
 		}
-		metrics["in"] += m.Sum("oncegate_saved_tokens_total", "kind", "input")
+		metrics["in"] += m.Sum("oncegate_saved_tokens_total", `kind="input"`)
 		for _, b := range []string{"billed", "unbilled", "ambiguous"} {
-			metrics[b] += m.Sum("oncegate_upstream_attempts_total", "billing", b)
+			metrics[b] += m.Sum("oncegate_upstream_attempts_total", `billing="`+b+`"`)
 		}
 	}
 	g := gates[len(gates)-1]

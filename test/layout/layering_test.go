@@ -16,7 +16,7 @@ import (
 // stands for those below it, unless they have a line of their own.
 var mayImport = map[string][]string{
 	"cmd/oncegate":    {"*"},
-	"gateway":         {"cache", "policy", "prices", "providers"},
+	"gateway":         {"cache", "cache/report", "policy", "prices", "providers"},
 	"cache":           {},
 	"cache/local":     {"cache"},
 	"cache/redis":     {"cache"},

@@ -42,7 +42,8 @@ func many(ctx context.Context, calls, atOnce int, c client) (failed int64, err e
 			return ctx.Err()
 		})
 	}
-	return lost.Load(), all.Wait()
+	err = all.Wait()
+	return lost.Load(), err
 }
 
 // ask makes one call, and says whether it was answered.

@@ -65,10 +65,10 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "100 calls that take 1 s, from clients that give up after 0.4 s and try 3 times", unit: "billed",
-		script: answers(time.Second),
+		name: "100 calls that take 1.5 s, from clients that give up after 0.7 s and try 3 times", unit: "billed",
+		script: answers(1500 * time.Millisecond),
 		play: func(ctx context.Context, address string) (int64, error) {
-			return many(ctx, 100, 100, client{address: address, tries: 3, timeout: 400 * time.Millisecond})
+			return many(ctx, 100, 100, client{address: address, tries: 3, timeout: 700 * time.Millisecond})
 		},
 	},
 	{
@@ -79,8 +79,8 @@ var scenes = []scene{
 		},
 	},
 	{
-		name: "100 calls through an upstream that answers every fourth with 503", unit: "failed",
-		script: everyFourth503(),
+		name: "100 calls through an upstream that answers every tenth with 503", unit: "failed",
+		script: everyTenth503(),
 		play: func(ctx context.Context, address string) (int64, error) {
 			return many(ctx, 100, 5, client{address: address, tries: 1, timeout: patient})
 		},
@@ -92,10 +92,10 @@ func answers(latency time.Duration) mock.Script {
 	return mock.Script{Otherwise: &mock.Step{Delay: latency}}
 }
 
-func everyFourth503() mock.Script {
+func everyTenth503() mock.Script {
 	s := answers(10 * time.Millisecond)
-	for range 100 {
-		s.Steps = append(s.Steps, mock.Step{Times: 3, Delay: 10 * time.Millisecond}, mock.Step{Status: 503})
+	for range 40 {
+		s.Steps = append(s.Steps, mock.Step{Times: 9, Delay: 10 * time.Millisecond}, mock.Step{Status: 503})
 	}
 	return s
 }
