@@ -20,6 +20,7 @@ const (
 // at once, and one probe a second asks.
 type watchdog struct {
 	probe  func() error
+	left   func() // told when it goes away; may be nil
 	closed <-chan struct{}
 
 	down   atomic.Pointer[failure] // nil: it can be asked
@@ -53,10 +54,16 @@ func (w *watchdog) heard(f *failure) bool {
 func (w *watchdog) goAway(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.down.Load() == nil {
-		w.down.Store(&failure{cause: cause, lasts: true})
-		go w.ask()
+	if w.down.Load() != nil {
+		return
 	}
+	w.down.Store(&failure{cause: cause, lasts: true})
+	go func() {
+		if w.left != nil {
+			w.left()
+		}
+		w.ask()
+	}()
 }
 
 func (w *watchdog) ask() {

@@ -134,11 +134,18 @@ func (n *notices) receive() {
 			continue
 		}
 		n.lost()
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, probeEvery)
-		case <-n.ctx.Done():
+		n.rest(pause)
+		pause = min(2*pause, probeEvery)
+		for n.ctx.Err() == nil && n.s.allAway() { // the probe finds out when it is back: one is enough
+			n.rest(pollEvery)
 		}
+	}
+}
+
+func (n *notices) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-n.ctx.Done():
 	}
 }
 

@@ -26,7 +26,7 @@ type Options struct {
 	// TLS replaces what the URL says of TLS; nil leaves it.
 	TLS *tls.Config
 	// PoolSize is how many connections a server gets at most, beside one for
-	// notices. Zero: 10 a core, 32 at least.
+	// notices. Zero: 10 a core, 64 at least.
 	PoolSize int
 	// KeepLost: a claim whose answer was lost is the caller's to end by
 	// GiveBack. Else the store gives it back by itself, and the caller must
@@ -92,7 +92,7 @@ func Open(url string, o Options) (*Store, error) {
 		s.dogs = make([]*watchdog, tags)
 	}
 	for t := range s.dogs {
-		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }}
+		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }, left: func() { s.giveUp(t) }}
 	}
 	s.notices = newNotices(s)
 	s.lost.start(s)
@@ -103,11 +103,20 @@ func Open(url string, o Options) (*Store, error) {
 // greet looks at each new connection's server. A Redis that was replaced by
 // one with another secret is refused here; a cluster is asked by probe.
 func (s *Store) greet(ctx context.Context, addr string, cn *redis.Conn) error {
+	if s.client.sentinels {
+		// Those are connected to by the same settings, and are no stores.
+		if role, err := cn.Do(ctx, "role").Slice(); err == nil && len(role) > 0 && role[0] == "sentinel" {
+			return nil
+		}
+	}
 	s.settings.read(ctx, addr, cn)
 	if s.client.cluster != nil || s.id.known() == nil {
 		return nil
 	}
-	return s.id.introduce(ctx, cn)
+	if err := s.id.introduce(ctx, cn); err != nil {
+		return unsent(err)
+	}
+	return nil
 }
 
 // probe finds out whether a tag's server works, by writing to it.
@@ -168,6 +177,16 @@ func (s *Store) away(t int) error {
 	}
 }
 
+// allAway says that there is no server that can be asked.
+func (s *Store) allAway() bool {
+	for _, dog := range s.dogs {
+		if dog.refuses() == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // do runs a step and gives its reply, whose form is the script's.
 func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error) {
 	if err := s.away(t); err != nil {
@@ -182,6 +201,9 @@ func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error)
 		if s.dogs[t%len(s.dogs)].heard(f) && f.silent {
 			s.awayTogether(t, f.cause)
 		}
+		if f.forgotten {
+			s.client.giveUp(ctx, fencesName(t))
+		}
 		f.cause = fmt.Errorf("%s: %w", sc.name, f.cause)
 		return nil, f
 	}
@@ -191,6 +213,14 @@ func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error)
 		return nil, malformed(sc, reply)
 	}
 	return list, nil
+}
+
+// giveUp drops the idle connections to a tag's server: when it is back, they
+// may lead nowhere.
+func (s *Store) giveUp(t int) {
+	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	defer cancel()
+	s.client.giveUp(ctx, fencesName(t))
 }
 
 // awayTogether makes a cluster's other tags away that are on the same server,

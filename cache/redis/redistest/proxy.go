@@ -17,6 +17,7 @@ type Proxy struct {
 	delay    atomic.Int64
 	hang     atomic.Bool
 	lose     atomic.Pointer[func(reply []byte) bool]
+	forgets  atomic.Int64
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -59,6 +60,10 @@ func (p *Proxy) Hang(hang bool) { p.hang.Store(hang) }
 // Lose ends the connection in place of each reply that f chooses. What was
 // asked for has been done then.
 func (p *Proxy) Lose(f func(reply []byte) bool) { p.lose.Store(&f) }
+
+// Forget lets the connections that there are lead nowhere, as when the server
+// was replaced: who sends over one is told so then, by a reset.
+func (p *Proxy) Forget() { p.forgets.Add(1) }
 
 // Accepted is how many connections there have been.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
@@ -104,10 +109,14 @@ func (p *Proxy) carry(near net.Conn) {
 func (p *Proxy) pump(from, to net.Conn, replies bool) {
 	defer from.Close()
 	defer to.Close()
-	b := make([]byte, 64<<10)
+	b, known := make([]byte, 64<<10), p.forgets.Load()
 	for {
 		n, err := from.Read(b)
 		if err != nil {
+			return
+		}
+		if tcp, ok := from.(*net.TCPConn); ok && !replies && known != p.forgets.Load() {
+			_ = tcp.SetLinger(0)
 			return
 		}
 		for p.hang.Load() {
