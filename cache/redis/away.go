@@ -20,7 +20,7 @@ const (
 // at once, and one probe a second asks.
 type watchdog struct {
 	probe  func() error
-	left   func() // told when it goes away; may be nil
+	told   func(cause error) // when it goes away, and nil when it is back
 	closed <-chan struct{}
 
 	down   atomic.Pointer[failure] // nil: it can be asked
@@ -59,10 +59,9 @@ func (w *watchdog) goAway(cause error) {
 	}
 	w.down.Store(&failure{cause: cause, lasts: true})
 	go func() {
-		if w.left != nil {
-			w.left()
-		}
+		w.told(cause)
 		w.ask()
+		w.told(nil)
 	}()
 }
 

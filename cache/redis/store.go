@@ -35,6 +35,9 @@ type Options struct {
 	// Zone is that of the ledger's days. Nil is UTC. All nodes must have the
 	// same; after a change, days that were kept are those of the old zone.
 	Zone *time.Location
+	// Away is told why a server is away, when it goes, and nil when it is back;
+	// of a cluster once for each tag. It may be nil, and must not block.
+	Away func(cause error)
 	// Oops is told of a step behind that failed; may be nil. It must not
 	// call the store.
 	Oops func(step string, err error)
@@ -92,7 +95,7 @@ func Open(url string, o Options) (*Store, error) {
 		s.dogs = make([]*watchdog, tags)
 	}
 	for t := range s.dogs {
-		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }, left: func() { s.giveUp(t) }}
+		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }, told: func(cause error) { s.told(t, cause) }}
 	}
 	s.notices = newNotices(s)
 	s.lost.start(s)
@@ -215,12 +218,21 @@ func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error)
 	return list, nil
 }
 
-// giveUp drops the idle connections to a tag's server: when it is back, they
-// may lead nowhere.
-func (s *Store) giveUp(t int) {
-	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
-	defer cancel()
-	s.client.giveUp(ctx, fencesName(t))
+// told hears that a tag's server is away, and with no cause that it is back.
+// The connections to it that are idle may lead nowhere then: they are dropped.
+func (s *Store) told(t int, cause error) {
+	if cause != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+		defer cancel()
+		s.client.giveUp(ctx, fencesName(t))
+	}
+	select {
+	case <-s.closed:
+	default:
+		if s.o.Away != nil {
+			s.o.Away(cause)
+		}
+	}
 }
 
 // awayTogether makes a cluster's other tags away that are on the same server,

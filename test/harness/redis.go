@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -48,6 +49,7 @@ type Redis struct {
 	ended    chan struct{}
 	control  *bufio.ReadWriter // of Do, kept open
 	conn     net.Conn
+	ways     atomic.Int64 // connections that were made by way of Slow
 }
 
 // StartRedis starts a server with these settings ("--name", "value" each) and
@@ -249,11 +251,16 @@ func (r *Redis) Slow(delay time.Duration) string {
 			if err != nil {
 				return
 			}
+			r.ways.Add(1)
 			go r.carry(near, delay)
 		}
 	}()
 	return ln.Addr().String()
 }
+
+// Asked is how many connections there were by way of Slow, whether or not they
+// found a server.
+func (r *Redis) Asked() int { return int(r.ways.Load()) }
 
 // carry passes bytes both ways until either side ends.
 func (r *Redis) carry(near net.Conn, delay time.Duration) {

@@ -1,0 +1,83 @@
+package test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"oncegate/test/harness"
+	"oncegate/test/up"
+)
+
+// Clients that vanish cost no connections to a store that is slow. While it is
+// away it is asked for once a second, and when it is back a steady load is soon
+// protected again.
+func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
+	t.Parallel()
+	const clients, times, pool = 500, 2, 64 // a pool has 10 connections a core, 64 at least
+	r := harness.StartRedis(t)
+	u := up.New(t)
+	g := harness.Start(t, u.URL(), harness.Plain, harness.Env("GOMAXPROCS=2"),
+		harness.Config{"store.url": r.URLAt(r.Slow(30 * time.Millisecond))})
+	for round := range times {
+		var wg sync.WaitGroup
+		for i := range clients {
+			wg.Go(func() {
+				conn := g.Dial()
+				conn.Send(g.Request("POST", harness.Chat, said(fmt.Sprint(round, " ", i))))
+				<-time.After(5 * time.Millisecond)
+				_ = conn.Close()
+			})
+		}
+		wg.Wait()
+	}
+	harness.Eventually(t, 10*time.Second, "nothing is in flight", func() bool { return g.Metrics().Sum("oncegate_inflight") == 0 })
+	made := r.Asked()
+
+	// steady asks every 10 ms for so long, and says how often it was bypassed.
+	steady := func(length time.Duration) (bypassed int64) {
+		var n atomic.Int64
+		var wg sync.WaitGroup
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for begun := time.Now(); time.Since(begun) < length; <-tick.C {
+			wg.Go(func() {
+				ans := g.Chat(said(fmt.Sprint("steady ", time.Now().UnixNano())))
+				if ans.Status != 200 {
+					t.Errorf("%d %s", ans.Status, ans.Body)
+				}
+				if ans.Outcome() == "bypassed" {
+					n.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		return n.Load()
+	}
+	r.Stop()
+	steady(time.Second)
+	before := r.Asked()
+	steady(3 * time.Second)
+	if n := r.Asked() - before; n > 4 {
+		t.Errorf("%d connections were asked for in 3 s without a store", n)
+	}
+	r.Restart()
+	back, before, logged := time.Now(), r.Asked(), len(g.Log())
+	for steady(500*time.Millisecond) > 0 {
+	}
+	took := time.Since(back) - 500*time.Millisecond
+	t.Logf("protected %v after the store was back", took)
+	if took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if n := made + r.Asked() - before; n > 3*pool {
+		t.Errorf("%d connections were made, the pool is of %d", n, pool)
+	}
+	g.Stop()
+	if strings.Contains(g.Log()[logged:], "connection pool timeout") {
+		t.Error("steps waited in vain for a connection after the restart")
+	}
+}
