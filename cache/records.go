@@ -19,6 +19,10 @@ type Records struct {
 	Debt   time.Duration // how long an undelivered answer waits for its unmarked retry
 	// Oops is told of a background step that failed; may be nil.
 	Oops func(step string, err error)
+	// GiveBack ends, behind, a claim whose answer was lost (ErrLost): by this
+	// settlement if it landed, and so that it can't land any more if it did
+	// not. Nil: the store does what is needed by itself.
+	GiveBack func(Claim, *Settlement)
 
 	mu       sync.Mutex
 	live     map[Key]*Entry
@@ -35,6 +39,7 @@ type Entry struct {
 	claim   Claim
 	log     *Log
 	lead    *Entry        // Follow: the entry of the leader in this process
+	lost    *lost         // its claim may have landed, though the store is away; else nil
 	ready   chan struct{} // closed once the store has answered the claim
 	noLead  bool          // valid after ready: this entry leads nothing
 	err     error         // valid after ready: the store's
@@ -72,7 +77,9 @@ func NewNonce() (n Nonce) {
 // ended by Settle.
 //
 // An error is the store's, or ctx's cause when it ends while another request's
-// step is waited for.
+// step is waited for. With ErrAway comes an entry all the same, for a call that
+// is to run without protection: it is as Private makes one, and must be ended
+// by Settle too.
 func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, error) {
 	c.Nonce, c.Lease = NewNonce(), r.Lease
 	for {
@@ -95,8 +102,11 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 			return nil, context.Cause(ctx)
 		}
 		if e.noLead {
+			if errors.Is(e.err, ErrAway) { // for everyone
+				return Private(r.Window, until), e.err
+			}
 			if e.err != nil {
-				return nil, e.err // the store is away for everyone
+				return nil, e.err
 			}
 			if got := e.alike(c, until); got != nil {
 				return got, nil
@@ -150,6 +160,9 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 	e.noLead, e.err = true, err
 	r.forget(e)
 	close(e.ready)
+	if errors.Is(err, ErrAway) {
+		return r.bypass(e.claim, err, until), err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +286,9 @@ func (r *Records) renew() {
 func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
 	r := e.records
 	if r == nil { // private
+		if e.lost != nil {
+			e.lost.settle(e, res, keep, disk, last)
+		}
 		e.log.mark(res.State == Completed, true)
 		e.log.End(last...)
 		return nil
@@ -284,16 +300,8 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	owed := e.owed
 	r.mu.Unlock()
 
-	frames, all := e.log.Whole()
-	if keep > 0 && all && size(frames)+size(last) <= r.Window {
-		res.Frames = shared(frames, last)
-	} else { // a part of an answer must never replay
-		res.State, res.Frames, keep = Released, nil, 0
-		if e.published() && all { // but those who follow elsewhere read it to its end
-			res.Frames = shared(frames, last)
-		}
-	}
-	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk, Lines: e.Lines}
+	set := e.settlement(r, res, keep, e.published(), last)
+	set.Owed, set.Disk, set.Lines = owed, disk, e.Lines
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
 		go r.settleLater(e.Hold(), set)
@@ -303,6 +311,21 @@ func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame)
 	e.log.End(last...)
 	r.oops("settle", err)
 	return err
+}
+
+// settlement makes of a call's end what the store is told. followed: somebody
+// on another node may read the log.
+func (e *Entry) settlement(r *Records, res Result, keep time.Duration, followed bool, last []Frame) Settlement {
+	frames, all := e.log.Whole()
+	if keep > 0 && all && size(frames)+size(last) <= r.Window {
+		res.Frames = shared(frames, last)
+	} else { // a part of an answer must never replay
+		res.State, res.Frames, keep = Released, nil, 0
+		if followed && all { // but those who follow elsewhere read it to its end
+			res.Frames = shared(frames, last)
+		}
+	}
+	return Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Debt: r.Debt}
 }
 
 // settleFor is how long a settlement that the store did not hear of is sent
@@ -371,6 +394,9 @@ func (d Debt) Owe() {
 func (e *Entry) Owe() {
 	r := e.records
 	if r == nil { // private
+		if e.lost != nil {
+			e.lost.owe()
+		}
 		return
 	}
 	if e.Role == Twin || e.Role == Mismatch {

@@ -122,6 +122,11 @@ var ErrLapsed = errors.New("cache: the leader's lease lapsed")
 // The step may or may not have had its effect.
 var ErrAway = errors.New("cache: the store is away")
 
+// ErrLost says, beside ErrAway, that the step was sent and only its answer is
+// missing. Without it a step that is away had no effect, where the engine
+// tells the two apart.
+var ErrLost = errors.New("cache: the answer was lost")
+
 // Store keeps records. Each method is one atomic step, linearizable per key,
 // that checks the fence, and may be sent again with the same nonce. Any
 // number of goroutines and processes may call it at once.

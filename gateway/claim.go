@@ -18,10 +18,16 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	}, c.until)
 	switch {
 	case err != nil && ctx.Err() != nil:
+		if entry != nil {
+			entry.Settle(cache.Result{State: cache.Released}, 0, false)
+		}
 		return nil, clientGone
 	case err != nil: // unprotected is better than unanswered, for a completion
 		c.bypassed = true
-		return g.private(c), nil
+		if entry == nil {
+			entry = g.private(c)
+		}
+		return entry, nil
 	case entry.Role == cache.Twin && c.explicit(): // grew too large to be shared: the key still stands for it
 		ev.key = c.key
 		return nil, inFlight

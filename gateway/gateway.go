@@ -158,6 +158,9 @@ func New(o Options) (*Gateway, error) {
 	if a, ok := o.Store.(announcer); ok {
 		a.OnWanted(g.records.Wanted)
 	}
+	if b, ok := o.Store.(giver); ok {
+		g.records.GiveBack = b.GiveBack
+	}
 	g.base, g.cancel = context.WithCancelCause(context.Background())
 	g.bookLost(o.Lost)
 	return g, nil
@@ -166,6 +169,12 @@ func New(o Options) (*Gateway, error) {
 // announcer is a store that hears at once when somebody on another node reads
 // a log that is led here.
 type announcer interface{ OnWanted(func(cache.Hold)) }
+
+// giver is a store that leaves it to its user to end a claim whose answer was
+// lost.
+type giver interface {
+	GiveBack(cache.Claim, *cache.Settlement)
+}
 
 func setDefaults(o *Options) {
 	for i := range o.Upstreams {

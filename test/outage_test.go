@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"oncegate/cache/redis/redistest"
 	"oncegate/test/harness"
 	"oncegate/test/up"
 )
@@ -79,5 +80,46 @@ func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
 	g.Stop()
 	if strings.Contains(g.Log()[logged:], "connection pool timeout") {
 		t.Error("steps waited in vain for a connection after the restart")
+	}
+}
+
+// The answer to a claim is lost, and the call runs unprotected. Once it has
+// ended, its next try is answered by it, on any node.
+func TestStoreAwayBypassedCallSettles(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string][]string{"derived": nil, "explicit": {"Idempotency-Key: k"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			way := redistest.NewProxy(t, server.Addr)
+			gate := make(chan struct{})
+			u := up.New(t, up.OK("before"), up.Seq(up.Gate(gate), up.OK("once")))
+			a := harness.Start(t, u.URL(), harness.Config{"store.url": "redis://" + way.Addr, "store.lease": "15s"})
+			b := harness.Start(t, u.URL(), harness.Config{"store.url": "redis://" + server.Addr, "store.lease": "15s"})
+			wantText(t, a.Chat(said("before")), "before", "executed", "")
+
+			var lost atomic.Int64
+			way.Lose(func(reply []byte) bool { // a claim's begins with a number, the first of four
+				return strings.HasPrefix(string(reply), "*4\r\n:") && lost.CompareAndSwap(0, 1)
+			})
+			first := a.Go(harness.Chat, cc(), lines...)
+			u.Call(2)
+			if lost.Load() != 1 {
+				t.Fatal("no claim was lost")
+			}
+			second := b.Go(harness.Chat, cc(), lines...)
+			following(t, b, 1)
+			close(gate)
+			wantText(t, first.Answer(), "once", "bypassed", "store_away")
+			if ans := second.Answer(); ans.Text() != "once" || ans.Outcome() != "coalesced" {
+				t.Errorf("on the other node: %d %s %s", ans.Status, ans.Outcome(), ans.Body)
+			}
+			for _, g := range []*harness.Gateway{a, b} {
+				if ans := g.Chat(cc(), append(lines, marks[0])...); ans.Text() != "once" || ans.Outcome() != "replayed" {
+					t.Errorf("again: %d %s %s", ans.Status, ans.Outcome(), ans.Body)
+				}
+			}
+			wantCalls(t, u, 2)
+		})
 	}
 }

@@ -27,7 +27,12 @@ type failure struct {
 
 func (f *failure) Error() string { return fmt.Sprintf("%v: %v", cache.ErrAway, f.cause) }
 
-func (f *failure) Unwrap() []error { return []error{cache.ErrAway, f.cause} }
+func (f *failure) Unwrap() []error {
+	if f.sent {
+		return []error{cache.ErrAway, cache.ErrLost, f.cause}
+	}
+	return []error{cache.ErrAway, f.cause}
+}
 
 // failed says what an error of the client comes to.
 func failed(err error) *failure {

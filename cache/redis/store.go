@@ -28,8 +28,8 @@ type Options struct {
 	// PoolSize is how many connections a server gets at most, beside one for
 	// notices. Zero: 10 a core, 64 at least.
 	PoolSize int
-	// KeepLost: a claim whose answer was lost is the caller's to end by
-	// GiveBack. Else the store gives it back by itself, and the caller must
+	// KeepLost: a claim whose answer was lost (cache.ErrLost) is the caller's to
+	// end by GiveBack. Else the store gives it back by itself, and the caller must
 	// not send it again.
 	KeepLost bool
 	// Zone is that of the ledger's days. Nil is UTC. All nodes must have the

@@ -35,7 +35,7 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	}
 	dir := c.Store.Directory()
 	if dir == "" {
-		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), Zone: c.Dashboard.Zone(), Oops: oops, Away: func(cause error) {
+		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), KeepLost: true, Zone: c.Dashboard.Zone(), Oops: oops, Away: func(cause error) {
 			if cause != nil {
 				log.Warn("the store is away: completions run unprotected until it is back", zap.Error(cause))
 			} else {
