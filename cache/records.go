@@ -17,6 +17,9 @@ type Records struct {
 	Lease  time.Duration // how long a claim lasts without renewal
 	Window int64         // bytes: the largest answer that is kept, see Log
 	Debt   time.Duration // how long an undelivered answer waits for its unmarked retry
+	// Shared: other nodes use the store too, and may take what is owed of a call
+	// that is still in flight here.
+	Shared bool
 	// Oops is told of a background step that failed; may be nil.
 	Oops func(step string, err error)
 	// GiveBack ends, behind, a claim whose answer was lost (ErrLost): by this
@@ -46,6 +49,7 @@ type Entry struct {
 
 	// Of a leader's entry; guarded by records.mu.
 	owed     []time.Time // when clients left without all of it
+	told     int         // how many of those the store was told of at once, and keeps
 	leading  bool        // its claim is held
 	away     bool        // it is led on another node: log is a copy
 	wanted   bool        // somebody on another node reads the log: it is published
@@ -113,10 +117,11 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 			}
 			continue // what that request was says nothing of this one
 		}
-		if got := r.meet(e, c, until); got != nil {
-			if got.Role == Twin && e.away { // an answer may be owed: the store knows
-				return r.ask(ctx, &Entry{records: r, claim: c, ready: make(chan struct{})}, until)
-			}
+		got, ask := r.meet(e, c, until)
+		if ask {
+			return r.ask(ctx, &Entry{records: r, claim: c, ready: make(chan struct{})}, until)
+		}
+		if got != nil {
 			return got, nil
 		}
 		// About to be settled: ask again then.
@@ -193,30 +198,34 @@ func (e *Entry) alike(c Claim, until time.Time) *Entry {
 }
 
 // meet decides a claim on a record in flight in this process. nil: its log was
-// abandoned, or it takes a debt that is on its way to the store.
-func (r *Records) meet(lead *Entry, c Claim, until time.Time) *Entry {
+// abandoned, or it takes a debt that is on its way to the store. ask: an answer
+// may be owed that the store knows of.
+func (r *Records) meet(lead *Entry, c Claim, until time.Time) (got *Entry, ask bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := Decide(c, View{State: Dispatched, Fingerprint: lead.claim.Fingerprint, Owed: r.owes(lead)})
 	e := &Entry{Grant: Grant{Role: d.Role, Fence: lead.Fence, Share: d.Share}, records: r, claim: c, lead: lead}
+	if d.Role == Twin && lead.away || lead.told > 0 && (d.Role == Twin || d.Share == ByTwin) {
+		return nil, true
+	}
 	if d.Role != Follow {
-		return e
+		return e, false
 	}
 	if d.TakeDebt && lead.settling {
-		return nil
+		return nil, false
 	}
 	var ok bool
 	if e.Reader, ok = lead.log.Join(until); !ok {
 		if lead.log.abandoned() {
-			return nil
+			return nil, false
 		}
 		e.Role, e.Share = Twin, "" // too large to be shared any more
-		return e
+		return e, false
 	}
 	if d.TakeDebt {
 		lead.owed = lead.owed[1:]
 	}
-	return e
+	return e, false
 }
 
 func (r *Records) owes(e *Entry) bool {
@@ -408,16 +417,27 @@ func (e *Entry) Owe() {
 	}
 	if e.Role != Replay {
 		r.mu.Lock()
-		if !lead.settling && !lead.away {
+		kept := !lead.settling && !lead.away && !r.Shared
+		if kept {
 			lead.owed = append(lead.owed, time.Now())
-			r.mu.Unlock()
+		} else {
+			lead.told++
+		}
+		over := lead.settling
+		r.mu.Unlock()
+		if kept {
 			return
 		}
-		away := lead.away
-		r.mu.Unlock()
-		if !away { // of a call that is led elsewhere the store keeps the debts
+		if over {
 			<-lead.log.Done()
 		}
 	}
-	r.oops("owe", r.Store.Owe(context.Background(), e.Hold(), NewNonce(), r.Debt))
+	left := time.Now()
+	err := r.Store.Owe(context.Background(), e.Hold(), NewNonce(), r.Debt)
+	r.mu.Lock()
+	if err != nil && lead.leading && !lead.settling { // then the settlement brings it
+		lead.owed, err = append(lead.owed, left), nil
+	}
+	r.mu.Unlock()
+	r.oops("owe", err)
 }

@@ -95,7 +95,7 @@ type Hold struct {
 type Result struct {
 	State   State // Completed, Failed, Released
 	Frames  []Frame
-	Settled time.Time // by the store's clock; set by the engine
+	Settled time.Time // set by the engine; of a Grant by this process's clock
 	Cut     bool      // finished by length or content filter: never a mere duplicate's answer
 }
 

@@ -156,6 +156,7 @@ func New(o Options) (*Gateway, error) {
 		},
 	}
 	if a, ok := o.Store.(announcer); ok {
+		g.records.Shared = true
 		a.OnWanted(g.records.Wanted)
 	}
 	if b, ok := o.Store.(giver); ok {

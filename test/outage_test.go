@@ -19,10 +19,12 @@ import (
 func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
 	t.Parallel()
 	const clients, times, pool = 500, 2, 64 // a pool has 10 connections a core, 64 at least
-	r := harness.StartRedis(t)
+	r := redistest.Start(t)
+	way := redistest.NewProxy(t, r.Addr)
+	way.Delay(30 * time.Millisecond)
 	u := up.New(t)
 	g := harness.Start(t, u.URL(), harness.Plain, harness.Env("GOMAXPROCS=2"),
-		harness.Config{"store.url": r.URLAt(r.Slow(30 * time.Millisecond))})
+		harness.Config{"store.url": "redis://" + way.Addr})
 	for round := range times {
 		var wg sync.WaitGroup
 		for i := range clients {
@@ -36,7 +38,7 @@ func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
 		wg.Wait()
 	}
 	harness.Eventually(t, 10*time.Second, "nothing is in flight", func() bool { return g.Metrics().Sum("oncegate_inflight") == 0 })
-	made := r.Asked()
+	made := way.Accepted()
 
 	// steady asks every 10 ms for so long, and says how often it was bypassed.
 	steady := func(length time.Duration) (bypassed int64) {
@@ -58,15 +60,15 @@ func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
 		wg.Wait()
 		return n.Load()
 	}
-	r.Stop()
+	r.Kill()
 	steady(time.Second)
-	before := r.Asked()
+	before := way.Accepted()
 	steady(3 * time.Second)
-	if n := r.Asked() - before; n > 4 {
+	if n := way.Accepted() - before; n > 4 {
 		t.Errorf("%d connections were asked for in 3 s without a store", n)
 	}
 	r.Restart()
-	back, before, logged := time.Now(), r.Asked(), len(g.Log())
+	back, before, logged := time.Now(), way.Accepted(), len(g.Log())
 	for steady(500*time.Millisecond) > 0 {
 	}
 	took := time.Since(back) - 500*time.Millisecond
@@ -74,7 +76,7 @@ func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
 	if took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if n := made + r.Asked() - before; n > 3*pool {
+	if n := made + way.Accepted() - before; n > 3*pool {
 		t.Errorf("%d connections were made, the pool is of %d", n, pool)
 	}
 	g.Stop()

@@ -56,6 +56,10 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 		if g.Result, err = result(claimScript, reply[4:]); err != nil {
 			return cache.Grant{}, err
 		}
+		// What counts is how long ago it was: the two clocks need not agree.
+		if now, ok := reply[len(reply)-1].(int64); ok {
+			g.Result.Settled = s.now().Add(-time.UnixMilli(now).Sub(g.Result.Settled))
+		}
 	}
 	return g, nil
 }

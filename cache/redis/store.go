@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -140,18 +141,41 @@ func (s *Store) probe(t int) error {
 
 // Secret gives what all keys are derived from. An error is ErrAway with its
 // cause: the store can't be reached, refuses this user, or belongs to nodes
-// with another secret.
-func (s *Store) Secret(context.Context) ([]byte, error) {
-	if err := s.away(0); err != nil {
-		return nil, err
+// with another secret. One that does not answer is asked for a while: both may
+// have been started at once.
+func (s *Store) Secret(ctx context.Context) ([]byte, error) {
+	for end := time.Now().Add(startWithin); ; {
+		err := s.away(0)
+		if err == nil {
+			err = s.introduce()
+		}
+		var f *failure
+		switch {
+		case err == nil:
+			return s.id.known(), nil
+		case !errors.As(err, &f) || !f.silent || time.Now().After(end):
+			return nil, err
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
+}
+
+func (s *Store) introduce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*stepTimeout)
 	defer cancel()
 	if err := s.id.introduce(ctx, s.client.universal); err != nil {
-		return nil, failed(err)
+		return failed(err)
 	}
-	return s.id.known(), nil
+	return nil
 }
+
+// startWithin is how long a server that does not answer is asked for what all
+// begins with.
+const startWithin = 5 * time.Second
 
 // Durability is "strict" when all servers that this node is connected to keep
 // through a crash what they acknowledged; else "relaxed: " and why.

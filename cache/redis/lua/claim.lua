@@ -18,7 +18,7 @@ local function grant(role, share, over, of)
   local g = {role, of, share, over}
   if role == REPLAY then
     local s = redis.call('HMGET', KEYS[1], 'state', 'settled', 'cut', 'frames')
-    g[5], g[6], g[7], g[8] = s[1], s[2], s[3], s[4]
+    g[5], g[6], g[7], g[8], g[9] = s[1], s[2], s[3], s[4], now
   end
   return g
 end

@@ -11,11 +11,9 @@ if current and state == 'dispatched' then
   end
   local from = tonumber(ARGV[2])
   local frames = redis.call('LRANGE', KEYS[2], from, from + ARGV[3] - 1)
-  if #frames == 0 then
-    local _, now = clock()
-    if now >= tonumber(r[3]) then return {'lapsed'} end
-  end
-  return {'live', frames}
+  local _, now = clock()
+  if #frames == 0 and now >= tonumber(r[3]) then return {'lapsed'} end
+  return {'live', frames, tonumber(r[3]) - now}
 end
 if current and (state == 'completed' or state == 'failed') then
   return {'result', state, r[6], r[7], redis.call('HGET', KEYS[1], 'frames')}

@@ -18,6 +18,7 @@ type Proxy struct {
 	hang     atomic.Bool
 	lose     atomic.Pointer[func(reply []byte) bool]
 	forgets  atomic.Int64
+	drop     atomic.Pointer[func(reply []byte) bool]
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -64,6 +65,9 @@ func (p *Proxy) Lose(f func(reply []byte) bool) { p.lose.Store(&f) }
 // Forget lets the connections that there are lead nowhere, as when the server
 // was replaced: who sends over one is told so then, by a reset.
 func (p *Proxy) Forget() { p.forgets.Add(1) }
+
+// Drop lets no reply through that f chooses, without a word.
+func (p *Proxy) Drop(f func(reply []byte) bool) { p.drop.Store(&f) }
 
 // Accepted is how many connections there have been.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
@@ -134,6 +138,9 @@ func (p *Proxy) pump(from, to net.Conn, replies bool) {
 			}
 			if lose := p.lose.Load(); lose != nil && (*lose)(b[:n]) {
 				return
+			}
+			if drop := p.drop.Load(); drop != nil && (*drop)(b[:n]) {
+				continue
 			}
 		}
 		if _, err := to.Write(b[:n]); err != nil {
