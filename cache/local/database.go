@@ -158,7 +158,11 @@ func (s *Store) prepare(conn *sql.Conn) error {
 			return fmt.Errorf("bring it from schema version %d to %d: %w", version, schemaVersion, err)
 		}
 	}
-	if err := errors.Join(get("secret", &s.secret), get("fences", &fences)); err != nil {
+	var mark []byte
+	if err := errors.Join(get("secret", &s.secret), get("fences", &fences), get("ledger", &mark)); err != nil {
+		return err
+	}
+	if s.posted, err = markOf(mark); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "UPDATE meta SET value = ? WHERE name = 'fences'", fences+fenceBlock); err != nil {

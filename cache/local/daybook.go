@@ -26,8 +26,9 @@ const daybookBytes = 4 << 20
 // big-endian. A length of zero is the end.
 type daybook struct {
 	number uint64
-	file   *os.File
-	mem    []byte // the file's memory; nil: it is written to
+	name   string
+	file   *os.File // nil: of a dead process
+	mem    []byte   // the file's memory; nil: it is written to
 	size   int64
 	torn   bool // a write failed midway, and what follows could not be read
 }
@@ -60,11 +61,12 @@ func daybooks(dir string) ([]uint64, error) {
 }
 
 func beginDaybook(dir string, n uint64, room int64) (*daybook, error) {
-	f, err := os.OpenFile(daybookName(dir, n), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	name := daybookName(dir, n)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("begin a daybook of the ledger: %w", err)
 	}
-	return &daybook{number: n, file: f, mem: mapSegment(f, room)}, nil
+	return &daybook{number: n, name: name, file: f, mem: mapSegment(f, room)}, nil
 }
 
 // append adds an entry, whole or not at all.
@@ -96,6 +98,9 @@ func (d *daybook) append(entry []byte) error {
 func (d *daybook) close() error {
 	unmapSegment(d.mem)
 	d.mem = nil
+	if d.file == nil {
+		return nil
+	}
 	return d.file.Close()
 }
 

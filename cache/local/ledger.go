@@ -79,18 +79,14 @@ func (t *trouble) first(err error) bool {
 }
 
 // openLedger reads what is not in the buckets yet, and begins a daybook.
-func openLedger(dir string, zone *time.Location, room int64, db *sql.DB, put func(op), oops func(string, error)) (*ledger, error) {
-	l := &ledger{dir: dir, zone: zone, room: room, put: put, oops: oops, tally: new(cache.Tally), staged: true}
-	if l.room <= 0 {
-		l.room = daybookBytes
+// The directory is this process's alone.
+func openLedger(dir string, zone *time.Location, posted mark, put func(op), oops func(string, error)) (*ledger, error) {
+	l := &ledger{
+		dir: dir, zone: zone, room: daybookBytes, put: put, oops: oops,
+		tally: new(cache.Tally), posted: posted, staged: true,
 	}
-	var b []byte
-	if err := db.QueryRow("SELECT value FROM meta WHERE name = 'ledger'").Scan(&b); err != nil {
-		return nil, err
-	}
-	var err error
-	if l.posted, err = markOf(b); err != nil {
-		return nil, err
+	if l.zone == nil {
+		l.zone = time.UTC
 	}
 	numbers, err := daybooks(dir)
 	if err != nil {
@@ -100,20 +96,17 @@ func openLedger(dir string, zone *time.Location, room int64, db *sql.DB, put fun
 	last := l.posted.number
 	for _, n := range numbers {
 		last = max(last, n)
-		f, err := os.OpenFile(daybookName(dir, n), os.O_RDWR, 0)
-		if err != nil {
-			return nil, fmt.Errorf("read a daybook of the ledger: %w", err)
-		}
-		p.done = append(p.done, &daybook{number: n, file: f})
+		name := daybookName(dir, n)
+		p.done = append(p.done, &daybook{number: n, name: name})
 		if n < l.posted.number {
 			continue
 		}
-		b, err := os.ReadFile(f.Name())
+		b, err := os.ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read a daybook of the ledger: %w", err)
 		}
 		if n == l.posted.number {
-			b = b[min(l.posted.offset, int64(len(b))):]
+			b = b[max(0, min(l.posted.offset, int64(len(b)))):]
 		}
 		parseDaybook(b, func(sum []byte) { l.tell(decodeInto(p.tally, sum)) })
 	}
@@ -338,7 +331,7 @@ func (l *ledger) setStaged(staged bool) {
 // forget removes daybooks that are posted.
 func (l *ledger) forget(done []*daybook) {
 	for _, d := range done {
-		l.tell(errors.Join(d.close(), os.Remove(d.file.Name())))
+		l.tell(errors.Join(d.close(), os.Remove(d.name)))
 	}
 }
 
@@ -353,7 +346,7 @@ func (l *ledger) close() error {
 			err = errors.Join(err, d.close())
 		}
 	} else if l.tally.Len() == 0 {
-		err = errors.Join(err, os.Remove(l.book.file.Name()))
+		err = errors.Join(err, os.Remove(l.book.name))
 	}
 	return err
 }

@@ -51,6 +51,7 @@ type Store struct {
 	writer   *writer
 	attempts *Journal
 	ledger   *ledger
+	posted   mark // of the ledger, at start
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
@@ -93,11 +94,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if s.attempts, err = openJournal(dir, 0, o.Oops); err != nil {
 		return nil, err
 	}
-	zone := o.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
-	if s.ledger, err = openLedger(dir, zone, 0, s.db, s.writer.put, s.oops); err != nil {
+	if s.ledger, err = openLedger(dir, o.Zone, s.posted, s.writer.put, s.oops); err != nil {
 		return nil, err
 	}
 	s.writer.ledger = s.ledger

@@ -476,7 +476,9 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 	begin := func(n int) (cache.Hold, cache.Settlement) {
 		c := claimOf(n, true)
 		h := cache.Hold{Key: c.Key, Fence: claimRole(t, s, c).Fence}
-		return h, completedAs(answer(n, 10), true)
+		set := completedAs(answer(n, 10), true)
+		set.Lines = []cache.Line{numbered(n)}
+		return h, set
 	}
 	errs := make(chan error, 8)
 	settle := func(ctx context.Context, h cache.Hold, set cache.Settlement) {
@@ -493,8 +495,8 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, set := begin(1)
-	two, late := begin(2)
-	three, unheard := begin(3)
+	two, late := begin(3)
+	three, unheard := begin(2)
 	ctx, cancel := context.WithCancel(t.Context())
 	overtaken := make(chan error, 1)
 	go settle(t.Context(), one, set)
@@ -523,7 +525,7 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 	sh.mu.Lock()
 	sh.records[two.Key].lease = time.Now()
 	sh.mu.Unlock()
-	if g := claimRole(t, s, claimOf(2, true)); g.Role != cache.Lead || !g.Lapsed {
+	if g := claimRole(t, s, claimOf(3, true)); g.Role != cache.Lead || !g.Lapsed {
 		t.Errorf("after the lease: %+v", g)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -537,10 +539,12 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 	if err := <-overtaken; !errors.Is(err, cache.ErrFenced) {
 		t.Errorf("a settlement that was overtaken: %v", err)
 	}
+	hasFirst(t, s, "without that of the overtaken one", 2)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, dir, Options{})
+	hasFirst(t, s, "after a restart", 2)
 	if n := s.rows(t); n != 2 {
 		t.Errorf("%d rows, want the first and the third", n)
 	}
