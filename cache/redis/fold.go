@@ -312,6 +312,7 @@ func (l *ledger) addBucket(b *bucket, series []cache.Series, sums []any) {
 			before, err := cache.DecodeFigures([]byte(held))
 			if err != nil {
 				l.s.oops("ledger", fmt.Errorf("a sum of %s begins anew: %w", b.name(), err))
+				before = cache.Figures{}
 			}
 			if !before.Add(f) {
 				l.s.oops("ledger", errUncountable)

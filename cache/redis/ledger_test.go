@@ -47,8 +47,7 @@ func (a account) add(l cache.Level, zone *time.Location, lines ...cache.Line) {
 	}
 }
 
-func (a account) same(t testing.TB, what string, want account) {
-	t.Helper()
+func (a account) same(t interface{ Errorf(string, ...any) }, what string, want account) {
 	if maps.Equal(a, want) {
 		return
 	}

@@ -21,10 +21,15 @@ func (s *Store) Scan(ctx context.Context, level cache.Level, from, until time.Ti
 	if err := s.ledger.work(ctx, true); err != nil {
 		return err
 	}
+	return s.scan(ctx, level, from, until, f)
+}
+
+// scan reads what is folded.
+func (s *Store) scan(ctx context.Context, level cache.Level, from, until time.Time, f func(time.Time, cache.Series, *cache.Figures)) error {
 	places, err := s.places(level, from, until)
 	for len(places) > 0 && err == nil {
 		n := min(len(places), scanBuckets)
-		err = s.scan(level, places[:n], f)
+		err = s.readBuckets(level, places[:n], f)
 		places = places[n:]
 		if err == nil {
 			err = ctx.Err()
@@ -79,7 +84,7 @@ func (s *Store) places(l cache.Level, from, until time.Time) (all []int64, err e
 	return all, nil
 }
 
-func (s *Store) scan(l cache.Level, places []int64, f func(time.Time, cache.Series, *cache.Figures)) error {
+func (s *Store) readBuckets(l cache.Level, places []int64, f func(time.Time, cache.Series, *cache.Figures)) error {
 	keys := make([]string, len(places))
 	for i, place := range places {
 		keys[i] = bucketName(l, place)
