@@ -4,7 +4,7 @@
 -- nothing
 --
 -- The head is the epoch of a tail and the position in it of its first element.
--- A tail that was lost, or lost elements that are folded, begins a new epoch.
+-- A tail that was lost begins a new epoch.
 local shards = {}
 for at = 1, #KEYS / 2 do
   local tail, head = KEYS[2 * at - 1], KEYS[2 * at]
@@ -12,8 +12,7 @@ for at = 1, #KEYS / 2 do
   local epoch, first = string.match(redis.call('GET', head) or '', '^(%x+) (%d+)$')
   local of, folded = string.match(ARGV[2 + at], '^(%x+) (%d+)$')
   local gone = epoch and of == epoch and folded - first or 0
-  if gone > length or not epoch and length > 0 then
-    if gone > length then redis.call('DEL', tail) end
+  if not epoch and length > 0 then
     epoch, first = ARGV[2], '0'
     redis.call('SET', head, epoch .. ' 0')
   elseif gone > 0 then
