@@ -97,9 +97,9 @@ func folded(t interface{ Fatal(...any) }, s *Store) account {
 	return got
 }
 
-// load settles and books on nodes until each of them did so many times, and
+// booked settles and books on nodes until each of them did so many times, and
 // gives what the ledger must have. What is not acknowledged is sent again.
-func load(t *testing.T, times int, nodes ...*Store) account {
+func booked(t *testing.T, times int, nodes ...*Store) account {
 	var (
 		mu   sync.Mutex
 		want = account{}
@@ -183,7 +183,7 @@ func TestLedgerWhenRepliesAreLost(t *testing.T) {
 			}
 		})
 	}
-	want := load(t, 100, nodes...)
+	want := booked(t, 100, nodes...)
 	close(stop)
 	folding.Wait()
 	for _, s := range nodes { // pushes what it has
@@ -200,7 +200,7 @@ func TestLedgerOnAClusterWhoseConnectionsAreKilled(t *testing.T) {
 	}
 	quiet := Options{KeepLost: true, Oops: func(string, error) {}}
 	a, b := mustOpen(t, servers.URL(), quiet), mustOpen(t, servers.URL(), quiet)
-	want := load(t, 60, a, b)
+	want := booked(t, 60, a, b)
 	eventually(t, 10*time.Second, "it is pushed", func() bool { return a.ledger.work(t.Context(), true) == nil })
 	scanned(t, b, want)
 }
@@ -218,7 +218,7 @@ func TestLedgerOutlivesRedis(t *testing.T) {
 			server.Restart()
 		}
 	})
-	want := load(t, 250, a, b)
+	want := booked(t, 250, a, b)
 	killed.Wait()
 	eventually(t, 10*time.Second, "it is pushed", func() bool { return a.ledger.work(t.Context(), true) == nil })
 	scanned(t, b, want)
