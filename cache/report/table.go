@@ -61,13 +61,21 @@ func (r *Report) Table(w io.Writer) error {
 			o := g.Outcomes
 			rows = append(rows, []string{
 				printable(g.Name), count(g.Requests), count(o.Executed), count(o.Coalesced + o.Replayed), count(o.Failed), count(o.Refused),
-				count(o.Bypassed + o.Unknown), Dollars(g.Billed.USD), Dollars(g.Saved.USD),
+				count(o.Bypassed + o.Unknown), g.amount(g.Billed.USD, g.Attempts.Billed), g.amount(g.Saved.USD, g.Saved.Requests),
 			})
 		}
 		lay(&b, true, rows)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// amount writes what some requests cost: nothing is known of those without a price.
+func (g *Group) amount(m cache.Money, requests int64) string {
+	if (m == cache.Money{}) && requests > 0 && g.UnpricedRequests > 0 {
+		return "unpriced"
+	}
+	return Dollars(m)
 }
 
 // lay sets rows in columns: the first to the left, further ones to the right
@@ -132,11 +140,17 @@ func Dollars(m cache.Money) string {
 	switch {
 	case m == cache.Money{}:
 		return "$0"
-	case m.Dollars == 0:
-		digits := fmt.Sprintf("%012d", m.Picos)
-		first := strings.IndexFunc(digits, func(r rune) bool { return r != '0' })
-		keep := max(2, min(first+4, len(digits)))
-		return "$0." + digits[:keep]
+	case m.Dollars == 0 && m.Picos < 999_950_000_000:
+		digits := len(strconv.FormatInt(m.Picos, 10)) // that count
+		unit := int64(1)                              // the last one that is shown
+		shown := 12
+		for ; digits > 4; digits-- {
+			unit *= 10
+			shown--
+		}
+		return fmt.Sprintf("$0.%0*d", shown, (m.Picos+unit/2)/unit)
 	}
-	return "$" + count(m.Dollars) + fmt.Sprintf(".%02d", m.Picos/10_000_000_000)
+	const cent = 10_000_000_000
+	m.Add(cache.Picodollars(cent / 2))
+	return "$" + count(m.Dollars) + fmt.Sprintf(".%02d", m.Picos/cent)
 }
