@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"oncegate/providers/mock"
@@ -139,14 +140,15 @@ func (r *Result) Print(w io.Writer) error {
 	for _, row := range r.Rows {
 		width = max(width, len(row.Scene))
 	}
-	out := fmt.Sprintf("%-*s  %14s  %14s\n", width, "", "without", "with oncegate")
+	var out strings.Builder
+	fmt.Fprintf(&out, "%-*s  %14s  %14s\n", width, "", "without", "with oncegate")
 	for _, row := range r.Rows {
-		out += fmt.Sprintf("%-*s  %7d %s  %7d %s\n", width, row.Scene, row.Without, row.Unit, row.With, row.Unit)
+		fmt.Fprintf(&out, "%-*s  %7d %s  %7d %s\n", width, row.Scene, row.Without, row.Unit, row.With, row.Unit)
 	}
 	l := r.Latency
-	out += fmt.Sprintf("%-*s  %14s  %14s\n", width, fmt.Sprintf("latency that it adds, over %d calls one after the other: median, p99", l.Calls),
+	fmt.Fprintf(&out, "%-*s  %14s  %14s\n", width, fmt.Sprintf("latency that it adds, over %d calls one after the other: median, p99", l.Calls),
 		millis(l.Median), millis(l.P99))
-	_, err := io.WriteString(w, out)
+	_, err := io.WriteString(w, out.String())
 	return err
 }
 
