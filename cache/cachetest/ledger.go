@@ -612,11 +612,11 @@ func ledgerSums(f *fixture) {
 		var total cache.Figures
 		for range rapid.IntRange(1, 6).Draw(t, "steps") {
 			lines := rapid.SliceOfN(line, 0, 8).Draw(t, "lines")
-			switch rapid.IntRange(0, 5).Draw(t, "by") {
+			switch rapid.IntRange(0, 11).Draw(t, "by") {
 			case 0:
 				f.restart()
 				f.Store.Book(lines...)
-			case 1, 2:
+			case 1, 2, 3, 4:
 				s := settled("one", lines...)
 				s.Disk = rapid.Bool().Draw(t, "disk")
 				c := explicit(cache.Key{}, 1)
@@ -628,7 +628,7 @@ func ledgerSums(f *fixture) {
 				if err != nil {
 					t.Fatal(err)
 				}
-			case 3:
+			case 5, 6:
 				for i := range lines {
 					f.Store.Book(lines[i])
 				}
