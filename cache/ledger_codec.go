@@ -75,9 +75,21 @@ func DecodeSums(b []byte, add func(minute int64, s *Series, f *Figures)) error {
 	return nil
 }
 
+// series takes a series; its names are parts of one string.
 func (d *decoder) series(s *Series) {
-	for _, name := range s.names() {
-		*name = string(d.bytes())
+	from := d.rest
+	var begins, ends [8]int
+	for i := range ends {
+		size := len(d.bytes())
+		ends[i] = len(from) - len(d.rest)
+		begins[i] = ends[i] - size
+	}
+	if d.bad {
+		return
+	}
+	all := string(from[:ends[7]])
+	for i, name := range s.names() {
+		*name = all[begins[i]:ends[i]]
 	}
 }
 

@@ -58,9 +58,9 @@ func (m Money) String() string {
 
 // ParseMoney reads what String writes.
 func ParseMoney(s string) (Money, error) {
-	whole, part, _ := strings.Cut(s, ".")
+	whole, part, dot := strings.Cut(s, ".")
 	d, err := strconv.ParseUint(whole, 10, 63)
-	if err != nil || len(part) > 12 {
+	if err != nil || len(part) > 12 || dot && part == "" {
 		return Money{}, errors.New("an amount is dollars with at most 12 decimals, like 0.000042")
 	}
 	if part == "" {
