@@ -165,6 +165,10 @@ func TestSweep(t *testing.T) {
 
 // TestOnlyPromisedRecordsTouchTheDisk: a unique derived request has no SQL.
 func TestOnlyPromisedRecordsTouchTheDisk(t *testing.T) {
+	synctest.Test(t, onlyPromisedRecordsTouchTheDisk)
+}
+
+func onlyPromisedRecordsTouchTheDisk(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{})
 	before := s.writer.batches.Load()
 	for i := range 100 {
