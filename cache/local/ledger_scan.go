@@ -26,7 +26,8 @@ func (s *Store) Scan(ctx context.Context, level cache.Level, from, until time.Ti
 		return away(err)
 	}
 	defer rows.Close()
-	known := make(map[string]cache.Series) // many buckets have the same
+	known := make(map[string]*cache.Series) // many buckets have the same
+	var sum cache.Figures
 	for rows.Next() {
 		var unix int64
 		var b sql.RawBytes
@@ -35,17 +36,18 @@ func (s *Store) Scan(ctx context.Context, level cache.Level, from, until time.Ti
 		}
 		begin := time.Unix(unix, 0).In(s.ledger.zone)
 		if err := parseBucket(b, func(series, figures []byte) error {
-			name, ok := known[string(series)]
-			if !ok {
-				var err error
-				if name, err = cache.DecodeSeries(series); err != nil {
+			name := known[string(series)]
+			if name == nil {
+				s, err := cache.DecodeSeries(series)
+				if err != nil {
 					return err
 				}
+				name = &s
 				known[string(series)] = name
 			}
-			sum, err := cache.DecodeFigures(figures)
-			if err == nil {
-				f(begin, name, &sum)
+			var err error
+			if sum, err = cache.DecodeFigures(figures); err == nil {
+				f(begin, *name, &sum)
 			}
 			return err
 		}); err != nil {
