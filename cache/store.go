@@ -52,6 +52,10 @@ type Claim struct {
 	Mode        Mode
 	Retry       bool // the request says that it is a retry
 	Lease       time.Duration
+	// Lapses is what the claim comes to in the ledger if it is forgotten: its
+	// holder is gone, and nobody took it over. An engine whose nodes keep a
+	// Journal books nothing.
+	Lapses []Line
 }
 
 // Role is what a claim found the request to be.

@@ -18,7 +18,7 @@ const (
 	// foldElements of each tail are folded at once, and about foldSums in all:
 	// no script holds up the others for more than some milliseconds.
 	foldElements = 128
-	foldSums     = 2000
+	foldSums     = 1000
 	// bucketMargin is how long a bucket stays after nobody is shown it: the
 	// clocks of the nodes differ.
 	bucketMargin = time.Hour

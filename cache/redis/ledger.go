@@ -43,6 +43,7 @@ type ledger struct {
 	waiting [][]byte
 	number  int64
 	sentAt  time.Time
+	swept   time.Time
 	folds   bool // this node is the one
 
 	quit     chan struct{}
@@ -124,7 +125,12 @@ func (l *ledger) work(ctx context.Context, whoever bool) error {
 		return ctx.Err()
 	}
 	defer func() { <-l.turn }()
-	return errors.Join(l.push(), l.fold(ctx, whoever))
+	err := errors.Join(l.push(), l.fold(ctx, whoever))
+	if err == nil && l.folds && time.Since(l.swept) > sweepEvery {
+		l.swept = time.Now()
+		err = l.sweep()
+	}
+	return err
 }
 
 // push appends what was booked to a tail. An element whose acknowledgement was

@@ -47,6 +47,8 @@ const ledgerTag = 0
 
 func tailName(t int) string { return tagNames[t] + "tail" }
 
+func inflightName(t int) string { return tagNames[t] + "inflight" }
+
 func headName(t int) string { return tagNames[t] + "head" }
 
 func pushedName(t int, node string) string { return tagNames[t] + "pushed:" + node }

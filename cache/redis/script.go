@@ -54,6 +54,10 @@ var (
 	listText string
 	//go:embed lua/buckets.lua
 	bucketsText string
+	//go:embed lua/forget.lua
+	forgetText string
+	//go:embed lua/due.lua
+	dueText string
 
 	claimScript   = newScript("claim", claimText)
 	renewScript   = newScript("renew", renewText)
@@ -71,4 +75,6 @@ var (
 	foldScript    = newScript("fold", foldText)
 	listScript    = newScript("list", listText)
 	bucketsScript = newScript("buckets", bucketsText)
+	forgetScript  = newScript("forget", forgetText)
+	dueScript     = newScript("due", dueText)
 )

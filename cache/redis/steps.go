@@ -15,6 +15,8 @@ const (
 	// linger is how long after its lease a claim that nobody settled or took
 	// over is forgotten.
 	linger = 10 * time.Minute
+	// sweepFor is how long it stays after that, to be swept by some node.
+	sweepFor = 24 * time.Hour
 	// rememberReleased is how long the steps of a released record can be sent
 	// again.
 	rememberReleased = time.Minute
@@ -29,9 +31,10 @@ const (
 // Claim is one round trip; a Replay comes with its result.
 func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	t := tag(c.Key)
-	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t)},
+	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t)},
 		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
-		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]))
+		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]),
+		millis(sweepFor), s.encodeLines(c.Lapses))
 	if err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.sent && !s.o.KeepLost {
@@ -66,7 +69,8 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 
 // Renew extends a lease, a lapsed one too if nobody took over.
 func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
-	reply, err := s.step(renewScript, h, millis(lease), millis(linger))
+	keys := []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
+	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor))
 	if err != nil {
 		return false, err
 	}
@@ -125,7 +129,7 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 			args = append(args, millis(counts))
 		}
 	}
-	_, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key))}, args...)
+	_, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key)), inflightName(tag(h.Key))}, args...)
 	return err
 }
 

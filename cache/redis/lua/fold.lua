@@ -18,10 +18,11 @@ end
 for k = 5, #KEYS do
   local level, place, ends, series = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   redis.call('ZADD', KEYS[2 + level], place, place)
-  for s = at + 4, at + 2 + 2 * series, 2 do
-    redis.call('HSET', KEYS[k], ARGV[s], ARGV[s + 1])
+  local last = at + 3 + 2 * series
+  for from = at + 4, last, 1000 do -- a call takes some thousands
+    redis.call('HSET', KEYS[k], unpack(ARGV, from, math.min(from + 999, last)))
   end
   if ends ~= '' then redis.call('PEXPIREAT', KEYS[k], ends) end
-  at = at + 4 + 2 * series
+  at = last + 1
 end
 return {'ok'}

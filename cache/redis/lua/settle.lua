@@ -1,5 +1,5 @@
 -- Ends a record.
--- KEYS: the record, the log, its shard's tail. ARGV: fence, nonce, state, how
+-- KEYS: the record, the log, its shard's tail and claims in flight. ARGV: fence, nonce, state, how
 -- long it is kept, cut, frames (empty: a released one that shows nothing), how
 -- long the end of a log is kept, what the ledger books (empty: nothing), for
 -- how much longer each of owed counts
@@ -14,7 +14,8 @@ if r[1] ~= 'dispatched' or r[2] ~= ARGV[1] then return {'fenced'} end
 
 local _, now = clock()
 if ARGV[8] ~= '' then redis.call('RPUSH', KEYS[3], ARGV[8]) end
-redis.call('HSET', KEYS[1], 'state', state, 'settler', nonce, 'settled', now, 'cut', ARGV[5])
+redis.call('HSET', KEYS[1], 'state', state, 'settler', nonce, 'settled', now, 'cut', ARGV[5], 'lapses', '')
+redis.call('ZREM', KEYS[4], inflight(KEYS[1], ARGV[1]))
 if state ~= 'released' then redis.call('HSET', KEYS[1], 'frames', frames) end
 local owed = {}
 if state == 'completed' then

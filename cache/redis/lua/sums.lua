@@ -2,10 +2,12 @@
 -- KEYS: buckets. ARGV: for each the number of series, and those
 local all, at = {}, 1
 for k = 1, #KEYS do
-  local sums = {redis.call('HLEN', KEYS[k])}
-  for s = at + 1, at + ARGV[at] do
-    sums[#sums + 1] = redis.call('HGET', KEYS[k], ARGV[s])
+  local sums, last = {redis.call('HLEN', KEYS[k])}, at + ARGV[at]
+  for from = at + 1, last, 1000 do -- a call takes some thousands
+    for _, sum in ipairs(redis.call('HMGET', KEYS[k], unpack(ARGV, from, math.min(from + 999, last)))) do
+      sums[#sums + 1] = sum
+    end
   end
-  all[k], at = sums, at + ARGV[at] + 1
+  all[k], at = sums, last + 1
 end
 return all
