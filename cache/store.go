@@ -52,9 +52,9 @@ type Claim struct {
 	Mode        Mode
 	Retry       bool // the request says that it is a retry
 	Lease       time.Duration
-	// Lapses is what the claim comes to in the ledger if it is forgotten: its
-	// holder is gone, and nobody took it over. An engine whose nodes keep a
-	// Journal books nothing.
+	// Lapses is what the claim comes to in the ledger if nobody settles it: it
+	// is booked with the claim that takes it over, or when it is forgotten. An
+	// engine whose nodes keep a Journal books nothing.
 	Lapses []Line
 }
 

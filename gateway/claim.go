@@ -14,7 +14,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 		return g.private(c), nil
 	}
 	entry, err := g.records.Open(ctx, cache.Claim{
-		Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry,
+		Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry, Lapses: g.lapses(c),
 	}, c.until)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -38,7 +38,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	if entry.Role == cache.Mismatch {
 		return nil, keyReused
 	}
-	if entry.Lapsed && g.opt.Journal == nil { // what its dead leader had under way is booked here
+	if entry.Lapsed && g.opt.Journal == nil { // the ledger's line is the claim's
 		g.metrics.attempt("-", "crash", policy.Ambiguous)
 	}
 	ev.share = entry.Share

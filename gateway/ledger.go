@@ -105,3 +105,19 @@ func (g *Gateway) bookLost(lost []cache.Attempt) {
 		})
 	}
 }
+
+// lapses is what a call comes to if this process dies: one attempt, of which
+// nobody will know more. A node with a journal books by that.
+func (g *Gateway) lapses(c *call) []cache.Line {
+	if g.opt.Journal != nil {
+		return nil
+	}
+	return []cache.Line{{
+		At: time.Now(),
+		Series: cache.Series{
+			Model: named(c.up.Model), Operation: c.op.name, User: named(c.endUser), Key: c.who.name,
+			Outcome: outcomeFailed, Reason: string(policy.Ambiguous),
+		},
+		Figures: cache.Figures{Ambiguous: 1},
+	}}
+}

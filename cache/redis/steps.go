@@ -31,7 +31,7 @@ const (
 // Claim is one round trip; a Replay comes with its result.
 func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	t := tag(c.Key)
-	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t)},
+	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t), tailName(t)},
 		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
 		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]),
 		millis(sweepFor), s.encodeLines(c.Lapses))

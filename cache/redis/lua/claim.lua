@@ -1,8 +1,10 @@
 -- Says what a request is, and makes it the leader when nobody leads.
--- KEYS: the record, its shard's counter of fences, its shard's claims in flight
+-- KEYS: the record, its shard's counter of fences, its shard's claims in flight,
+--       its shard's tail
 -- ARGV: nonce, fingerprint, explicit, mode, retry, lease, how long a claim is
 --       remembered after its lease, node, the key as the node is told it, for
---       how much longer it stays to be swept, what is booked then
+--       how much longer it stays to be swept, what is booked if nobody settles
+--       it
 local nonce, print = ARGV[1], ARGV[2]
 local explicit, mode, retry = ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5] == '1'
 local DUPLICATES, ALWAYS = 2, 3
@@ -68,8 +70,12 @@ if role == LEAD then
   if fence then
     did = remember(did, leader, 'claim', LEAD, '', lapsed or 0, fence)
     did = remember(did, settler, 'settle', 0, '', 0, fence)
+    if over == 1 then
+      local lines = redis.call('HGET', KEYS[1], 'lapses')
+      if lines and lines ~= '' then redis.call('RPUSH', KEYS[4], lines) end
+      redis.call('ZREM', KEYS[3], inflight(KEYS[1], fence))
+    end
     redis.call('DEL', KEYS[1])
-    if over == 1 then redis.call('ZREM', KEYS[3], inflight(KEYS[1], fence)) end
   end
   redis.call('HSET', KEYS[1], 'state', 'dispatched', 'fence', new, 'print', print, 'leader', nonce,
     'lapsed', over, 'lease', now + ARGV[6], 'node', ARGV[8], 'lapses', ARGV[11])
