@@ -17,11 +17,14 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 		Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry, Lapses: g.lapses(c),
 	}, c.until)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && (ctx.Err() != nil || g.opt.RefuseUnprotected):
 		if entry != nil {
 			entry.Settle(cache.Result{State: cache.Released}, 0, false)
 		}
-		return nil, clientGone
+		if ctx.Err() != nil {
+			return nil, clientGone
+		}
+		return nil, storeUnavailable
 	case err != nil: // unprotected is better than unanswered, for a completion
 		c.bypassed = true
 		if entry == nil {

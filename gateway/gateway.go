@@ -40,6 +40,7 @@ type Options struct {
 	Origins    []string      // CORS: allowed origins; empty: off
 
 	Zone *time.Location // in which the ledger's days begin; nil: UTC
+	RefuseUnprotected bool // while the store is away completions are refused; else they run without protection
 
 	Lease     time.Duration // of a claim
 	MaxAnswer int64         // bytes: the largest answer that is kept
@@ -148,9 +149,9 @@ func New(o Options) (*Gateway, error) {
 		g.clients[k.Hash] = k
 	}
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", "")}
-	g.metrics = newMetrics(o.Registry, o.Upstreams)
+	g.metrics = newMetrics(o.Registry, o.Upstreams, g.relaxed)
 	g.records = &cache.Records{
-		Store: o.Store, Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
+		Store: newTimed(o.Store, g.metrics.store), Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
 		Oops: func(step string, err error) {
 			g.log.Warn("a step at the store failed", zap.String("step", step), zap.Error(err))
 		},
@@ -165,16 +166,6 @@ func New(o Options) (*Gateway, error) {
 	g.base, g.cancel = context.WithCancelCause(context.Background())
 	g.bookLost(o.Lost)
 	return g, nil
-}
-
-// announcer is a store that hears at once when somebody on another node reads
-// a log that is led here.
-type announcer interface{ OnWanted(func(cache.Hold)) }
-
-// giver is a store that leaves it to its user to end a claim whose answer was
-// lost.
-type giver interface {
-	GiveBack(cache.Claim, *cache.Settlement)
 }
 
 func setDefaults(o *Options) {

@@ -21,6 +21,7 @@ type metrics struct {
 	gauges   map[*operation]gauges
 	overhead prometheus.Histogram
 	upstream prometheus.Histogram
+	store    *prometheus.HistogramVec
 }
 
 // replays is a provider that can tell how often its transport sent a request
@@ -30,7 +31,7 @@ type replays interface{ TransportReplays() int64 }
 // gauges are those of one operation.
 type gauges struct{ running, following prometheus.Gauge }
 
-func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
+func newMetrics(reg *prometheus.Registry, ups []Upstream, relaxed func() float64) *metrics {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_requests_total",
@@ -51,6 +52,8 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
 		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
 			Help: "How long attempts upstream took, to the end of their answer.", Buckets: prometheus.ExponentialBuckets(.005, 2.5, 12)}),
+		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "oncegate_store_seconds",
+			Help: "How long steps at the store took, those too that it did not answer.", Buckets: buckets}, []string{"op"}),
 		gauges: make(map[*operation]gauges, len(operations)+1),
 	}
 	running := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_inflight",
@@ -72,7 +75,9 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 		}
 		return n
 	}))
-	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, running, following, m.overhead, m.upstream)
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oncegate_store_relaxed",
+		Help: "1 where the store may lose in a crash what it acknowledged, else 0."}, relaxed))
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, running, following, m.overhead, m.upstream, m.store)
 	return m
 }
 

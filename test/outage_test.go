@@ -125,3 +125,33 @@ func TestStoreAwayBypassedCallSettles(t *testing.T) {
 		})
 	}
 }
+
+// Where it is configured so, nothing runs without the store: calls are refused
+// and the node is not ready, until the store is back.
+func TestStoreAwayRefused(t *testing.T) {
+	t.Parallel()
+	u := up.New(t)
+	r := harness.StartRedis(t)
+	g := harness.Start(t, u.URL(), harness.Config{"store.url": r.URL(), "store.on_outage.completions": "refuse"})
+	wantText(t, g.Chat(said("before")), "hello", "executed", "")
+	if a := g.Get("/readyz?verbose"); a.Status != 200 || !strings.Contains(a.Body, "\ndurability: relaxed\n") {
+		t.Errorf("%d %q", a.Status, a.Body)
+	}
+	if n := g.Metrics().Sum("oncegate_store_relaxed"); n != 1 {
+		t.Errorf("oncegate_store_relaxed is %v", n)
+	}
+	r.Stop()
+	for i := range 4 {
+		problem{503, "store_unavailable", "true", "refused", "store_away", ""}.want(t, g.Chat(said(fmt.Sprint("away ", i))))
+	}
+	if a := g.Get("/readyz?verbose"); a.Status != 503 || !strings.Contains(a.Body, "store is away") {
+		t.Errorf("%d %q", a.Status, a.Body)
+	}
+	if a := g.Get("/livez"); a.Status != 200 {
+		t.Errorf("alive: %d", a.Status)
+	}
+	r.Restart()
+	harness.Eventually(t, 8*time.Second, "it is ready again", func() bool { return g.Get("/readyz").Status == 200 })
+	wantText(t, g.Chat(said("back")), "hello", "executed", "")
+	wantCalls(t, u, 2)
+}

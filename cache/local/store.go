@@ -115,6 +115,9 @@ func (s *Store) Secret(context.Context) ([]byte, error) {
 	return bytes.Clone(s.secret), nil
 }
 
+// Durability is "strict": what is acknowledged as on disk was synced.
+func (s *Store) Durability() string { return "strict" }
+
 // Close writes down what is still to be written, and lets the directory go.
 // The store's other methods give ErrAway from then on.
 func (s *Store) Close() error {

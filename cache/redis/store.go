@@ -181,6 +181,16 @@ const startWithin = 5 * time.Second
 // through a crash what they acknowledged; else "relaxed: " and why.
 func (s *Store) Durability() string { return s.settings.String() }
 
+// Reachable says why a server is away; nil: all can be asked.
+func (s *Store) Reachable() error {
+	for t := range s.dogs {
+		if err := s.away(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close gives back what can still be given back, writes what was booked, and ends all connections. The
 // other methods give ErrAway from then on.
 func (s *Store) Close() error {

@@ -88,6 +88,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 			Headers: c.Dedupe.Headers,
 		},
 	}
+	o.RefuseUnprotected = c.Store.OnOutage.Completions == "refuse"
 	for _, k := range c.Auth.Keys {
 		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Mode: config.ModeOf(k.Dedupe)}
 		if _, err := hex.Decode(key.Hash[:], []byte(strings.TrimPrefix(k.Hash, "sha256:"))); err != nil {

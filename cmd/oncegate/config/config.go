@@ -108,6 +108,14 @@ type Store struct {
 	Lease time.Duration `yaml:"lease" default:"15s" above:"0"`
 	// The largest answer that is kept. A larger one still reaches its readers.
 	MaxBody Size `yaml:"max_body" default:"8MiB" above:"0"`
+	// What becomes of calls while the store is away.
+	OnOutage OnOutage `yaml:"on_outage"`
+}
+
+// OnOutage says what becomes of calls while the store is away.
+type OnOutage struct {
+	// run: completions run without protection, so that a call asked for twice may run twice. refuse: they get a 503, and /readyz is down.
+	Completions string `yaml:"completions" default:"run" enum:"run,refuse"`
 }
 
 // Dedupe says what counts as the same call.

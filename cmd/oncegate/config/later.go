@@ -10,7 +10,7 @@ var later = map[string]bool{
 	"dashboard.show_bodies":      true,
 	"auth.keys[].tools":          true,
 	"store.replicas":             true,
-	"store.on_outage":            true,
+	"store.on_outage.writes":     true,
 	"dedupe.ttl.tool":            true,
 	"dedupe.ttl.tombstone":       true,
 	"policy.budget":              true,
