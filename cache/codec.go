@@ -27,6 +27,7 @@ const (
 // length of its payload, and its payload. Numbers are unsigned varints. A
 // head's payload is its status, attempts, bits, reason, target, and its
 // header, sorted: names with their values, each list preceded by its length.
+// A bill's is its numbers in the order of Bill, then its texts.
 func EncodeFrames(frames []Frame) []byte {
 	size := 16
 	for _, f := range frames {
@@ -39,9 +40,12 @@ func EncodeFrames(frames []Frame) []byte {
 	b = binary.AppendUvarint(b, uint64(len(frames)))
 	for _, f := range frames {
 		b = append(b, byte(f.Kind))
-		if f.Kind == HeadFrame {
+		switch f.Kind {
+		case HeadFrame:
 			b = appendBytes(b, appendHead(nil, f.Head))
-		} else {
+		case BillFrame:
+			b = appendBytes(b, appendBill(nil, f.Bill))
+		default:
 			b = appendBytes(b, f.Data)
 		}
 	}
@@ -97,6 +101,10 @@ func DecodeFrames(b []byte) ([]Frame, error) {
 		case d.bad:
 		case f.Kind == HeadFrame:
 			if f.Head = decodeHead(payload); f.Head == nil {
+				d.bad = true
+			}
+		case f.Kind == BillFrame:
+			if f.Bill = decodeBill(payload); f.Bill == nil {
 				d.bad = true
 			}
 		case f.Kind > HeadFrame && f.Kind <= ErrorFrame:

@@ -20,6 +20,7 @@ type Log struct {
 	frames  []Frame
 	fate    *Head     // how the answer came out: its head, or of an error told inside it
 	whole   bool      // it ended as an answer that others may be given
+	bill    *Bill     // what it cost, once it is known
 	unkept  bool      // the store could not be told of the end
 	endedBy time.Time // of a copy: see Result.Ended
 	lost    bool      // its leader, on another node, was lost before the end
@@ -61,12 +62,22 @@ func (l *Log) Fate() (head *Head, whole bool) {
 	return l.fate, l.whole
 }
 
+// Bill is what the answer cost; nil if nothing is known of that. It is final
+// once the log is Done.
+func (l *Log) Bill() *Bill {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bill
+}
+
 // note remembers the heads, whose frames may be dropped while the answer goes
-// on.
+// on, and the bill.
 func (l *Log) note(frames []Frame) {
-	for _, f := range frames {
-		if f.Head != nil {
+	for i := range frames {
+		if f := &frames[i]; f.Head != nil {
 			l.fate = f.Head
+		} else if f.Bill != nil {
+			l.bill = f.Bill
 		}
 	}
 }

@@ -36,6 +36,7 @@ type Records struct {
 type Entry struct {
 	Grant
 	Reader *Reader // of Lead, Follow and Replay
+	Lines  []Line  // of Lead: what the call came to, to be booked with its settlement; of a private one nobody books them
 
 	records *Records
 	claim   Claim
@@ -403,7 +404,7 @@ func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Tim
 	owed := e.owed
 	r.mu.Unlock()
 	set := e.settlement(r, res, keep, e.published(), last)
-	set.Owed, set.Disk, set.Ended = owed, disk, ended
+	set.Owed, set.Disk, set.Ended, set.Lines = owed, disk, ended, e.Lines
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
 		go r.settleLater(e.Hold(), set)
@@ -439,6 +440,11 @@ func (r *Records) settleLater(h Hold, set Settlement) {
 		if err := r.Store.Settle(context.Background(), h, set); !errors.Is(err, ErrAway) {
 			return
 		}
+	}
+	// Nobody knows whether it was booked: what it might add is in doubt.
+	for _, l := range set.Lines {
+		l.Figures = Figures{Ambiguous: l.Billed + l.Unbilled + l.Ambiguous}
+		r.Store.Book(l)
 	}
 }
 

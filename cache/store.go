@@ -52,7 +52,10 @@ type Claim struct {
 	Mode        Mode
 	Retry       bool // the request says that it is a retry
 	Lease       time.Duration
-	Target      string // where a leader's first attempt goes; empty: not said. Engines with a Journal need not keep it
+	// Lapses is what the claim comes to in the ledger if nobody settles it: it
+	// is booked with the claim that takes it over, or when it is forgotten. An
+	// engine whose nodes keep a Journal books nothing.
+	Lapses []Line
 }
 
 // Role is what a claim found the request to be.
@@ -85,7 +88,6 @@ type Grant struct {
 	Result *Result   // Replay: what to read; it must not be changed
 	At     time.Time // when it was granted, by the store's clock; zero: the engine does not say
 	Lapsed bool      // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
-	Target string    // Lapsed: where that attempt went, where the engine knows
 }
 
 // Hold names a claim that its leader holds.
@@ -112,6 +114,7 @@ type Settlement struct {
 	Debt   time.Duration // how long each of Owed counts
 	Ended  time.Time     // from when on, by the store's clock, its readers may have had their end; zero: not before this
 	Disk   bool          // an explicit key: on disk before Settle returns. Owed ones go there behind
+	Lines  []Line        // what the call comes to in the ledger: booked if, and only if, the record ends by this
 }
 
 // ErrFenced says that the claim is no longer the caller's: another leads, or
@@ -158,6 +161,7 @@ type Store interface {
 	// next unmarked repeat within d may take it. On a record that is gone or
 	// was claimed anew it does nothing.
 	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
+	Ledger
 	// Secret is what all keys are derived from. The store makes it at first
 	// start; it never changes afterwards.
 	Secret(ctx context.Context) ([]byte, error)

@@ -17,7 +17,7 @@ type call struct {
 	who   principal
 	route *route // where its model leads
 	order []*target
-	user  string
+	user  string // as the request says; enters derived keys
 	up    providers.Call
 
 	key         cache.Key
@@ -32,6 +32,9 @@ type call struct {
 
 	until time.Time // when the client must have its status line; zero: whenever
 	wait  time.Time // a follower: when it must have its first byte, else 409; zero: whenever
+
+	endUser  string // for the ledger: user, else who the body says
+	bypassed bool   // runs without protection: the store is away
 
 	size    int // of the body, in bytes
 	body    *document
@@ -89,7 +92,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, op *operation, wh
 func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refusal {
 	if c.op == &passthrough {
 		c.up.Path = strings.TrimPrefix(r.URL.EscapedPath(), "/v1")
-		c.route, c.mode = g.routes.passthrough, cache.Off
+		c.route, c.mode, c.endUser = g.routes.passthrough, cache.Off, c.user
 		if !c.who.may("") { // which model it is for can't be known
 			return passthroughNotAllowed
 		}
@@ -100,6 +103,9 @@ func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refus
 		return refused
 	}
 	c.body, c.up.Model, c.up.Stream, c.wantsUsage = doc, doc.model, doc.stream, doc.includeUsage
+	if c.endUser = c.user; c.endUser == "" {
+		c.endUser = doc.user()
+	}
 	if c.route, refused = g.routes.find(c.up.Model, c.op); refused != nil {
 		return refused
 	}

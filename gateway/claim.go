@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 
 	"oncegate/cache"
@@ -16,7 +15,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	}
 	asked := cache.Claim{Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry}
 	if g.opt.Journal == nil {
-		asked.Target = c.targets()[0].state.Name
+		asked.Lapses = lapses(c, c.targets()[0])
 	}
 	entry, err := g.records.Open(ctx, asked, c.until)
 	switch {
@@ -29,7 +28,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 		}
 		return nil, storeUnavailable
 	case err != nil: // unprotected is better than unanswered, for a completion
-		ev.bypassed = true
+		c.bypassed = true
 		if entry == nil {
 			entry = g.private(c)
 		}
@@ -44,8 +43,8 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	if entry.Role == cache.Mismatch {
 		return nil, keyReused
 	}
-	if entry.Lapsed && g.opt.Journal == nil { // what its dead leader had under way is booked here
-		g.metrics.attempt(cmp.Or(entry.Target, "-"), "crash", policy.Ambiguous)
+	if entry.Lapsed && g.opt.Journal == nil { // the ledger's line is the claim's
+		g.metrics.attempt("-", "crash", policy.Ambiguous)
 	}
 	ev.share = entry.Share
 	return entry, nil

@@ -298,16 +298,23 @@ func (d *delivery) outcome(head *cache.Head) (outcome, reason string) {
 	switch {
 	case head.Failed && d.entry.Role == cache.Replay:
 		return outcomeFailed, string(reasonFailureMemo)
+	case !head.Failed && d.entry.Role == cache.Follow:
+		return outcomeCoalesced, string(d.entry.Share)
+	case !head.Failed && d.entry.Role == cache.Replay:
+		return outcomeReplayed, string(d.entry.Share)
+	}
+	return ledBy(head, d.c.bypassed)
+}
+
+// ledBy is how the request that led a record was answered.
+func ledBy(head *cache.Head, bypassed bool) (outcome, reason string) {
+	switch {
 	case head.Failed && (head.Reason == string(policy.TargetHeld) || head.Reason == string(reasonDraining)):
 		return outcomeRefused, head.Reason
 	case head.Failed:
 		return outcomeFailed, head.Reason
-	case d.ev.bypassed:
+	case bypassed:
 		return outcomeBypassed, string(reasonStoreAway)
-	case d.entry.Role == cache.Follow:
-		return outcomeCoalesced, string(d.entry.Share)
-	case d.entry.Role == cache.Replay:
-		return outcomeReplayed, string(d.entry.Share)
 	}
 	return outcomeExecuted, head.Reason
 }
@@ -329,6 +336,7 @@ func (d *delivery) end(all bool) {
 		d.g.finish(ev)
 	case all:
 		_, ev.whole = log.Fate()
+		ev.bill = log.Bill()
 		d.g.finish(ev)
 	default:
 		ev.left = true
@@ -338,6 +346,7 @@ func (d *delivery) end(all bool) {
 			if head, ev.whole = log.Fate(); head != nil {
 				d.is(head)
 			}
+			ev.bill = log.Bill()
 			ev.status = statusClientGone
 			d.g.finish(ev)
 		}()

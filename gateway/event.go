@@ -34,7 +34,8 @@ type event struct {
 	key                            cache.Key // of the record it is about
 	keyText                        string    // the record's name, once it was needed
 	share                          cache.Share
-	bypassed                       bool
+	label                          string      // of the model, in metrics: as it is configured
+	bill                           *cache.Bill // what the answer cost, once it is whole
 
 	outcome, reason string
 	status          int
@@ -48,10 +49,7 @@ func newEvent(op *operation) *event { return &event{op: op, start: time.Now()} }
 
 // of takes over what is known once the call is understood.
 func (ev *event) of(c *call) {
-	ev.user, ev.model = c.user, c.up.Model
-	if ev.user == "" && c.body != nil {
-		ev.user = c.body.user()
-	}
+	ev.user, ev.model, ev.label = c.endUser, c.up.Model, c.route.label
 }
 
 func (ev *event) keyed() bool { return ev.key != cache.Key{} }
@@ -111,7 +109,7 @@ func (g *Gateway) finish(ev *event) {
 		return
 	}
 	ev.done = true
-	g.metrics.request(ev)
+	g.book(ev)
 	if e := g.log.Check(ev.level(), "request"); e != nil {
 		e.Write(zap.Inline(ev))
 	}

@@ -17,6 +17,7 @@ import (
 
 	"oncegate/cache"
 	"oncegate/policy"
+	"oncegate/prices"
 	"oncegate/providers"
 )
 
@@ -38,7 +39,8 @@ type Options struct {
 	Heartbeat  time.Duration // between comment lines of a silent stream
 	Origins    []string      // CORS: allowed origins; empty: off
 
-	RefuseUnprotected bool // while the store is away completions are refused; else they run without protection
+	Zone              *time.Location // in which the ledger's days begin; nil: UTC
+	RefuseUnprotected bool           // while the store is away completions are refused; else they run without protection
 
 	Lease     time.Duration // of a claim
 	MaxAnswer int64         // bytes: the largest answer that is kept
@@ -81,6 +83,7 @@ type Upstream struct {
 	Provider    providers.Provider
 	Credentials int // how many API keys it has; at least 1
 	Policy      policy.Config
+	Prices      *prices.List // nil: what its answers cost is known where they say so only
 }
 
 // Model is a name that clients use, and where it leads. The name * stands for
@@ -161,9 +164,7 @@ func New(o Options) (*Gateway, error) {
 		g.records.GiveBack = b.GiveBack
 	}
 	g.base, g.cancel = context.WithCancelCause(context.Background())
-	for _, a := range o.Lost {
-		g.metrics.attempt(a.Target, "crash", policy.Ambiguous)
-	}
+	g.bookLost(o.Lost)
 	return g, nil
 }
 
@@ -173,6 +174,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 32<<20)
 	o.Buffered = cmp.Or(o.Buffered, 1<<30)

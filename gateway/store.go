@@ -22,10 +22,10 @@ type (
 	// durable says "strict" when what it acknowledged outlives a crash; else
 	// "relaxed: " and why.
 	durable interface{ Durability() string }
-	// noter keeps with a record where its next attempt goes, for the node that
-	// takes it over.
+	// noter keeps with a record what is booked if this node dies in a further
+	// attempt.
 	noter interface {
-		Note(h cache.Hold, target string) error
+		Note(h cache.Hold, lapses []cache.Line) error
 	}
 	// reachable says why the store is away; nil: it can be asked.
 	reachable interface{ Reachable() error }

@@ -29,13 +29,13 @@ type judge interface {
 func newJudge(w Wire) judge {
 	switch w {
 	case Chat, Completions:
-		return &choicesStream{}
+		return &choicesStream{wire: w}
 	case Responses:
 		return &responsesStream{}
 	case Messages:
 		return &messagesStream{}
 	case Speech, Transcriptions, Images:
-		return &mediaStream{}
+		return &mediaStream{wire: w}
 	default:
 		return &plainStream{}
 	}

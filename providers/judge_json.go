@@ -28,6 +28,7 @@ func judgeJSON(w Wire, body []byte) (judgement, bool) {
 	var (
 		j                            judgement
 		used                         usage
+		model                        modelName
 		choices, answer, failed, cut bool
 	)
 	j.end.Whole = true
@@ -41,6 +42,12 @@ func judgeJSON(w Wire, body []byte) (judgement, bool) {
 				j.fault = j.fault || v.Str == "error" // FastChat, older vLLM
 			case "usage":
 				used.read(v)
+			case "model":
+				model.read(v)
+			case "service_tier":
+				used.tier(v)
+			case "tool_usage":
+				used.toolUse(v)
 			case "choices":
 				if !v.IsArray() {
 					break
@@ -83,7 +90,7 @@ func judgeJSON(w Wire, body []byte) (judgement, bool) {
 		}
 		j.end.Cut = cut
 	}
-	j.end.Usage = used.tokens()
+	j.end.Model, j.end.Usage = string(model), used.sum(w)
 	return j, true
 }
 

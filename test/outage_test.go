@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"oncegate/cache/redis/redistest"
+	"oncegate/cache/report"
 	"oncegate/test/harness"
 	"oncegate/test/up"
 )
@@ -157,7 +158,7 @@ func TestStoreAwayRefused(t *testing.T) {
 }
 
 // What a node that was killed had under way is booked by the node that takes
-// over, under the target where it went; and nothing else of that call.
+// over, under the provider where it went, and so are the attempts before it.
 func TestNodesCrashIsBookedByItsTarget(t *testing.T) {
 	t.Parallel()
 	u, second := up.New(t, up.Fail(503, "down"), up.OK("in the end")), up.New(t, up.Hang(30*time.Second))
@@ -171,9 +172,15 @@ func TestNodesCrashIsBookedByItsTarget(t *testing.T) {
 	second.Call(1)
 	a.Kill9()
 	wantText(t, b.Chat(cc()), "in the end", "executed", "")
-	for target, want := range map[string]float64{"up/*": 0, "second/*": 1} {
-		if n := b.Metrics().Sum("oncegate_upstream_attempts_total", `billing="ambiguous"`, `result="crash"`, `target="`+target+`"`); n != want {
-			t.Errorf("%s: %v attempts ambiguous by a crash, want %v", target, n, want)
+	if n := b.Metrics().Sum("oncegate_upstream_attempts_total", `billing="ambiguous"`, `result="crash"`); n != 1 {
+		t.Errorf("%v attempts ambiguous by a crash", n)
+	}
+	idle(t, b)
+	harness.Eventually(t, 10*time.Second, "both are booked", func() bool { return account(t, b, "").Total.Attempts.Billed == 1 })
+	r := account(t, b, "provider")
+	for provider, want := range map[string]report.Attempts{"up": {Billed: 1, Unbilled: 1}, "second": {Ambiguous: 1}} {
+		if got := group(r, provider).Attempts; got != want {
+			t.Errorf("%s: %+v, want %+v", provider, got, want)
 		}
 	}
 }

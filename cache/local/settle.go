@@ -21,6 +21,7 @@ type pending struct {
 	expires time.Time
 	keep    time.Duration
 	owed    []time.Time
+	lines   []cache.Line
 	done    chan struct{}
 	err     error // valid once done is closed
 }
@@ -96,12 +97,13 @@ func (s *Store) settle(h cache.Hold, set cache.Settlement) (*pending, error) {
 		}
 		p.owed = r.owed
 		if set.Disk {
-			p.done = make(chan struct{})
+			p.done, p.lines = make(chan struct{}), s.ledger.fit(set.Lines)
 			r.pending = p
-			s.writer.put(op{what: insert, key: r.key, fence: r.fence, record: r, row: rowOf(r, p), pending: p})
+			s.writer.put(op{what: insert, key: r.key, fence: r.fence, record: r, row: rowOf(r, p), pending: p, lines: p.lines})
 			return p, nil
 		}
 	}
+	s.ledger.add(set.Lines)
 	s.end(sh, r, p)
 	if res.State == cache.Completed && len(r.owed) > 0 {
 		s.writeBehind(r)
@@ -120,6 +122,20 @@ func (s *Store) end(sh *shard, r *record, p *pending) {
 	s.hold(sh, r)
 	heap.Push(&sh.deadlines, r)
 	r.tell()
+}
+
+// begun is called by the writer when it is about to put a settlement's row on
+// disk. false: another leads meanwhile. From here on nobody takes over any
+// more: what is booked with the row would be booked twice.
+func (s *Store) begun(o op) bool {
+	sh := s.shard(o.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.records[o.key] != o.record {
+		return false
+	}
+	o.record.lease = time.Now().Add(1000 * time.Hour)
+	return true
 }
 
 // committed is called by the writer when a row is on disk, or could not be
@@ -143,6 +159,7 @@ func (s *Store) committed(o op, err error) {
 			if r.where = stored; err != nil {
 				r.where = nowhere
 				p.err = fmt.Errorf("the answer is kept in memory only: %w", err)
+				s.ledger.add(p.lines)
 			}
 			more := !slices.Equal(r.owed, p.owed) // changed while it was on its way
 			s.end(sh, r, p)

@@ -15,6 +15,8 @@ const (
 	// linger is how long after its lease a claim that nobody settled or took
 	// over is forgotten.
 	linger = 10 * time.Minute
+	// sweepFor is how long it stays after that, to be swept by some node.
+	sweepFor = 24 * time.Hour
 	// rememberReleased is how long the steps of a released record can be sent
 	// again.
 	rememberReleased = time.Minute
@@ -29,9 +31,10 @@ const (
 // Claim is one round trip; a Replay comes with its result.
 func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	t := tag(c.Key)
-	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t)},
+	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t), tailName(t)},
 		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
-		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]), c.Target)
+		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]),
+		millis(sweepFor), s.encodeLines(c.Lapses))
 	if err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.sent && !s.o.KeepLost {
@@ -55,9 +58,6 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	if at, _ := reply[4].(int64); at > 0 {
 		g.At = time.UnixMilli(at)
 	}
-	if g.Lapsed && len(reply) > 5 {
-		g.Target, _ = reply[5].(string)
-	}
 	if g.Role == cache.Replay {
 		if g.Result, err = result(claimScript, reply[5:]); err != nil {
 			return cache.Grant{}, err
@@ -68,16 +68,16 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	return g, nil
 }
 
-// Note keeps where the next attempt of a call goes, in place of Claim.Target, for
-// whoever takes the call over.
-func (s *Store) Note(h cache.Hold, target string) error {
-	_, err := s.step(noteScript, h, target)
+// Note keeps what a claim comes to if nobody settles it, in place of Claim.Lapses.
+func (s *Store) Note(h cache.Hold, lapses []cache.Line) error {
+	_, err := s.step(noteScript, h, s.encodeLines(lapses))
 	return err
 }
 
 // Renew extends a lease, a lapsed one too if nobody took over.
 func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
-	reply, err := s.step(renewScript, h, millis(lease), millis(linger))
+	keys := []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
+	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor))
 	if err != nil {
 		return false, err
 	}
@@ -129,7 +129,7 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 	if state != "released" || res.Frames != nil {
 		frames = cache.EncodeFrames(res.Frames)
 	}
-	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), int64(0)}
+	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), s.encodeLines(set.Lines), int64(0)}
 	if !set.Ended.IsZero() {
 		args[len(args)-1] = set.Ended.UnixMilli()
 	}
@@ -139,7 +139,7 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 			args = append(args, millis(counts))
 		}
 	}
-	_, err := s.step(settleScript, h, args...)
+	_, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key)), inflightName(tag(h.Key))}, args...)
 	return err
 }
 
@@ -154,9 +154,12 @@ func (s *Store) Owe(_ context.Context, h cache.Hold, n cache.Nonce, d time.Durat
 
 // step runs a script on a record and the log of a claim.
 func (s *Store) step(sc *script, h cache.Hold, args ...any) ([]any, error) {
-	name, log := recordName(h.Key), logName(h)
+	return s.stepOn(sc, h, []string{recordName(h.Key), logName(h)}, args...)
+}
+
+func (s *Store) stepOn(sc *script, h cache.Hold, keys []string, args ...any) ([]any, error) {
 	all := append(make([]any, 0, 1+len(args)), uint64(h.Fence))
-	reply, err := s.do(sc, tag(h.Key), []string{name, log}, append(all, args...)...)
+	reply, err := s.do(sc, tag(h.Key), keys, append(all, args...)...)
 	if err == nil && reply[0] == "fenced" {
 		return nil, cache.ErrFenced
 	}

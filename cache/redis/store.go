@@ -33,6 +33,9 @@ type Options struct {
 	// end by GiveBack. Else the store gives it back by itself, and the caller must
 	// not send it again.
 	KeepLost bool
+	// Zone is that of the ledger's days. Nil is UTC. All nodes must have the
+	// same; after a change, days that were kept are those of the old zone.
+	Zone *time.Location
 	// Away is told why a server is away, when it goes, and nil when it is back;
 	// of a cluster once for each tag. It may be nil, and must not block.
 	Away func(cause error)
@@ -57,6 +60,7 @@ type Store struct {
 	dogs     []*watchdog // one for each tag of a cluster; else one
 	notices  *notices
 	lost     lost
+	ledger   ledger
 	now      func() time.Time
 
 	onWanted atomic.Pointer[func(cache.Hold)]
@@ -78,6 +82,9 @@ func Open(url string, o Options) (*Store, error) {
 	if o.TLS != nil {
 		a.tls = o.TLS
 	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
 	n := cache.NewNonce()
 	s := &Store{o: o, node: hex.EncodeToString(n[:]), closed: make(chan struct{}), now: time.Now}
 	if len(o.Secret) > 0 {
@@ -93,6 +100,7 @@ func Open(url string, o Options) (*Store, error) {
 	}
 	s.notices = newNotices(s)
 	s.lost.start(s)
+	s.ledger.start(s, int(n[0])%tags)
 	return s, nil
 }
 
@@ -185,11 +193,12 @@ func (s *Store) Reachable() error {
 	return nil
 }
 
-// Close gives back what can still be given back, and ends all connections. The
+// Close gives back what can still be given back, writes what was booked, and ends all connections. The
 // other methods give ErrAway from then on.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lost.stop()
+		s.ledger.stop()
 		close(s.closed)
 		s.notices.stop()
 		s.err = s.client.universal.Close()

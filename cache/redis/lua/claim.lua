@@ -1,25 +1,24 @@
 -- Says what a request is, and makes it the leader when nobody leads.
--- KEYS: the record, its shard's counter of fences
+-- KEYS: the record, its shard's counter of fences, its shard's claims in flight,
+--       its shard's tail
 -- ARGV: nonce, fingerprint, explicit, mode, retry, lease, how long a claim is
---       remembered after its lease, node, the key as the node is told it,
---       where the leader's first attempt goes
+--       remembered after its lease, node, the key as the node is told it, for
+--       how much longer it stays to be swept, what is booked if nobody settles
+--       it
 local nonce, print = ARGV[1], ARGV[2]
 local explicit, mode, retry = ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5] == '1'
 local DUPLICATES, ALWAYS = 2, 3
 local us, now = clock()
 
 local r = redis.call('HMGET', KEYS[1], 'state', 'fence', 'print', 'lease', 'leader', 'lapsed',
-  'cut', 'owed', 'did', 'told', 'settler', 'wanted', 'node', 'target', 'was')
+  'cut', 'owed', 'did', 'told', 'settler', 'wanted', 'node')
 local state, fence, printed, lease, leader, lapsed = r[1] or 'absent', r[2], r[3], r[4], r[5], r[6]
 local cut, did, told, settler, wanted, node = r[7] == '1', r[9], r[10], r[11], r[12] == '1', r[13]
 local owed = debts(r[8], now)
-local target, was = r[14], r[15]
 
--- grant is the answer. One that replays brings the result; one that takes over
--- where the attempt went that was under way.
+-- grant is the answer. One that replays brings the result.
 local function grant(role, share, over, of)
   local g = {role, of, share, over, now}
-  if role == LEAD and over == 1 then g[6] = was or '' end
   if role == REPLAY then
     local s = redis.call('HMGET', KEYS[1], 'state', 'settled', 'cut', 'frames')
     g[6], g[7], g[8], g[9] = s[1], s[2], s[3], s[4]
@@ -71,16 +70,19 @@ if role == LEAD then
   if fence then
     did = remember(did, leader, 'claim', LEAD, '', lapsed or 0, fence)
     did = remember(did, settler, 'settle', 0, '', 0, fence)
+    if over == 1 then
+      local lines = redis.call('HGET', KEYS[1], 'lapses')
+      if lines and lines ~= '' then redis.call('RPUSH', KEYS[4], lines) end
+      redis.call('ZREM', KEYS[3], inflight(KEYS[1], fence))
+    end
     redis.call('DEL', KEYS[1])
   end
   redis.call('HSET', KEYS[1], 'state', 'dispatched', 'fence', new, 'print', print, 'leader', nonce,
-    'lapsed', over, 'lease', now + ARGV[6], 'node', ARGV[8])
-  if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'target', ARGV[10]) end
-  was = target
-  if over == 1 and was then redis.call('HSET', KEYS[1], 'was', was) end
+    'lapsed', over, 'lease', now + ARGV[6], 'node', ARGV[8], 'lapses', ARGV[11])
   if did and did ~= '' then redis.call('HSET', KEYS[1], 'did', did) end
   if told then redis.call('HSET', KEYS[1], 'told', told) end
-  redis.call('PEXPIRE', KEYS[1], ARGV[6] + ARGV[7])
+  redis.call('PEXPIRE', KEYS[1], ARGV[6] + ARGV[7] + ARGV[10])
+  redis.call('ZADD', KEYS[3], now + ARGV[6] + ARGV[7], inflight(KEYS[1], new))
   if over == 1 and wanted then redis.call('PUBLISH', KEYS[1] .. ':' .. fence, 'over') end
   return grant(LEAD, '', over, new)
 end

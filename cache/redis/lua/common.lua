@@ -10,6 +10,7 @@
 --   lease    when it ends;  wanted  1: somebody on another node reads the log
 --   settler  the nonce of the settlement;  settled  when;  cut, frames: its result
 --   ended    when its readers may first have had its end; 0: not before that
+--   lapses   what the ledger books if nobody settles the claim
 --   owed     when each debt ends, the earliest first
 --   did      steps that had an effect, told: those that had none; see remember
 -- Its expiry is the retention. Times are milliseconds of this server's clock.
@@ -18,6 +19,13 @@
 -- its claim is settled its last element is its end, see settle.lua.
 
 local LEAD, FOLLOW, REPLAY, MISMATCH, TWIN = 1, 2, 3, 4, 5
+
+-- Claims in flight are in a sorted set of their shard, under the name that
+-- inflight gives, by when they are forgotten.
+
+local function inflight(record, fence)
+  return string.match(record, '[^:]+$') .. ' ' .. fence
+end
 
 -- clock gives microseconds and milliseconds. Both are exact in a double until
 -- the year 2255.

@@ -236,3 +236,21 @@ func (s *Server) Info(section, name string) string {
 	s.tb.Fatalf("INFO %s has no %s", section, name)
 	return ""
 }
+
+// Calls is how often a command was called since the server started or its
+// statistics were reset.
+func (s *Server) Calls(command string) int {
+	s.tb.Helper()
+	text, _ := s.Do("info", "commandstats").(string)
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+			v, _, _ = strings.Cut(v, ",")
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				s.tb.Fatal(err)
+			}
+			return n
+		}
+	}
+	return 0
+}

@@ -7,7 +7,11 @@
 // docs/configuration.md, their tags hold the defaults and the bounds.
 package config
 
-import "time"
+import (
+	"time"
+
+	"oncegate/prices"
+)
 
 // Tags of the fields below:
 //
@@ -38,6 +42,10 @@ type Config struct {
 	Models []Model `yaml:"models"`
 	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
 	Passthrough string `yaml:"passthrough"`
+	// What models cost, by name: as the answer names the model, as the target does, or as clients do. They win over the built-in table, at every provider; what the upstream itself says an answer cost wins over both.
+	Prices map[string]Price `yaml:"prices"`
+	// How figures are shown.
+	Dashboard Dashboard `yaml:"dashboard"`
 
 	places map[string]Place // of what somebody set, by path
 }
@@ -143,6 +151,21 @@ type TTL struct {
 	ScaleBytes int `yaml:"scale_bytes" default:"10000" above:"0"`
 }
 
+// Dashboard says how figures are shown.
+type Dashboard struct {
+	// The time zone in which the ledger's days begin, by its IANA name, as Europe/Berlin. Days that were booked keep the one they began in.
+	Timezone string `yaml:"timezone" default:"UTC"`
+}
+
+// Zone is the zone of Timezone.
+func (d Dashboard) Zone() *time.Location {
+	zone, err := time.LoadLocation(d.Timezone)
+	if err != nil {
+		return time.UTC // check has said so
+	}
+	return zone
+}
+
 // Policy says how a failed call is tried again.
 type Policy struct {
 	// Attempts a target, the first included.
@@ -213,4 +236,19 @@ type Target struct {
 	Model string `yaml:"model"`
 	// Its share of first attempts. Zero: as a fallback only.
 	Weight int `yaml:"weight" default:"1" min:"0"`
+}
+
+// Price is what one model costs, in US dollars a million tokens. Zero is free;
+// what is left out is not.
+type Price struct {
+	// All input that none of the others says more of.
+	Input prices.Rate `yaml:"input"`
+	// All output, reasoning included. Left out: answers with output are unpriced.
+	Output prices.Rate `yaml:"output"`
+	// Input that was read from the provider's prompt cache. Left out: as input.
+	CachedInput prices.Rate `yaml:"cached_input"`
+	// Input that was written to the provider's prompt cache for five minutes, or for no stated time. Left out: as input.
+	CacheWrite5m prices.Rate `yaml:"cache_write_5m"`
+	// Input that was written to it for an hour. Left out: as input, but beside a cache_write_5m such answers are unpriced.
+	CacheWrite1h prices.Rate `yaml:"cache_write_1h"`
 }

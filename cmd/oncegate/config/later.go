@@ -7,8 +7,7 @@ import "strings"
 // change that gives it its effect.
 var later = map[string]bool{
 	"tools":                      true,
-	"prices":                     true,
-	"dashboard":                  true,
+	"dashboard.show_bodies":      true,
 	"auth.keys[].tools":          true,
 	"store.replicas":             true,
 	"store.on_outage.writes":     true,
