@@ -30,7 +30,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 -- Encoded frames begin with their version, which is no letter.
 if r[6] or redis.call('EXISTS', KEYS[2]) == 1 then
   redis.call('DEL', KEYS[2])
-  redis.call('RPUSH', KEYS[2], 'E ' .. state .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5] .. ' ' .. ARGV[8] .. ' ' .. frames)
+  redis.call('RPUSH', KEYS[2], 'E ' .. state .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5] .. ' ' .. ARGV[9] .. ' ' .. frames)
   redis.call('PEXPIRE', KEYS[2], ARGV[7])
   redis.call('PUBLISH', KEYS[2], 'end')
 end
