@@ -23,7 +23,8 @@ const (
 	keyBob   = "ogk_bob000000000000000000000000000000000000"
 )
 
-// gatewayConfig has one upstream, of the kind whose SDK is checked.
+// gatewayConfig has the two upstreams, as providers of the kind whose SDK is
+// checked. aimock has the models that journalled names.
 const gatewayConfig = `
 server: {listen: "%[1]s", admin_listen: "%[2]s"}
 auth:
@@ -32,9 +33,10 @@ auth:
     - {name: bob, hash: "sha256:%[4]x"}
 store: {url: "local:%[5]s"}
 providers:
-  - {name: upstream, kind: %[6]s, base_url: "%[7]s", api_keys: ["%[8]s"]}
+  - {name: upstream, kind: %[6]s, base_url: "%[7]s", api_keys: ["%[9]s"]}
+  - {name: aimock, kind: %[6]s, base_url: "%[8]s", api_keys: ["%[9]s"]}
 models:
-  - {name: configured-model, targets: [{provider: upstream, model: upstream-name}]}
+%[10]s  - {name: configured-model, targets: [{provider: upstream, model: upstream-name}]}
   - {name: "*", targets: [{provider: upstream}]}
 `
 
@@ -44,10 +46,13 @@ type gateway struct {
 	Admin string
 }
 
-// startGateway serves kind's operations from u until the test ends, and then
-// wants a clean exit.
-func startGateway(t *testing.T, kind string, u *upstream) gateway {
+// startGateway serves kind's operations from u, and from aimock for the models
+// that suite has there, until the test ends, and then wants a clean exit.
+func startGateway(t *testing.T, suite, kind string, u *upstream) gateway {
 	t.Helper()
+	if os.Getenv("SDK_PLAIN") != "" {
+		return startPlain(t, suite, u)
+	}
 	binary := os.Getenv("ONCEGATE_BIN")
 	if binary == "" {
 		t.Fatal("ONCEGATE_BIN names no binary: run test/sdk/run.sh, which builds one")
@@ -55,8 +60,12 @@ func startGateway(t *testing.T, kind string, u *upstream) gateway {
 	dir := t.TempDir()
 	listen, admin := freePorts(t)
 	config := filepath.Join(dir, "config.yaml")
+	var models strings.Builder
+	for i := range journalled {
+		fmt.Fprintf(&models, "  - {name: %s-%d, targets: [{provider: aimock}]}\n", suite, i+1)
+	}
 	text := fmt.Sprintf(gatewayConfig, listen, admin, sha256.Sum256([]byte(keyAlice)), sha256.Sum256([]byte(keyBob)),
-		filepath.Join(dir, "data"), kind, u.URL, upstreamKey)
+		filepath.Join(dir, "data"), kind, u.URL, journal(u).URL, upstreamKey, models.String())
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 type goCheck struct {
 	*testing.T
 	u       *upstream
+	at      player // the upstream that plays the check
 	g       gateway
 	model   string // the check's own
 	sent    atomic.Int64
@@ -59,15 +60,34 @@ func (c *goCheck) client(key string) *openai.Client {
 
 func (c *goCheck) direct() *openai.Client {
 	config := openai.DefaultConfig(upstreamKey)
-	config.BaseURL = c.u.URL + "/v1"
+	config.BaseURL = c.at.URL + "/v1"
 	return openai.NewClientWithConfig(config)
 }
 
-func (c *goCheck) script(steps ...step) { c.u.set(c.model, steps...) }
+func (c *goCheck) script(steps ...step) {
+	c.Helper()
+	if err := c.at.set(c.model, steps...); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// ours has the check played by our own upstream: aimock can't.
+func (c *goCheck) ours() {
+	c.at, c.model = player{URL: c.u.URL}, "go-"+strings.ReplaceAll(c.Name(), "/", "-")
+}
+
+func (c *goCheck) paths() []string {
+	c.Helper()
+	paths, err := c.at.paths(c.model)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return paths
+}
 
 func (c *goCheck) wantCalls(n int) {
 	c.Helper()
-	if have := len(c.u.calls(c.model)); have != n {
+	if have := len(c.paths()); have != n {
 		c.Errorf("the upstream saw %d calls, want %d", have, n)
 	}
 }
@@ -237,28 +257,33 @@ var goOperations = map[string]func(context.Context, *openai.Client, *goCheck) (a
 func TestGoOpenAI(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t)
-	g := startGateway(t, "openai", u)
+	g := startGateway(t, "go-openai", "openai", u)
+	sdk := "go-openai-" + moduleVersion("github.com/sashabaranov/go-openai")
 	var passed, failed atomic.Int64
+	checks := 0
 	run := func(name string, body func(*goCheck)) {
-		model := "go-" + strings.ReplaceAll(name, " ", "-")
+		checks++
+		model := fmt.Sprintf("go-openai-%d", checks)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
+					t.Logf("%s: %s", sdk, name)
 					failed.Add(1)
 				} else {
 					passed.Add(1)
 				}
 			}()
-			body(&goCheck{T: t, u: u, g: g, model: model, headers: http.Header{}})
+			body(&goCheck{T: t, u: u, at: journal(u), g: g, model: model, headers: http.Header{}})
 		})
 	}
 	t.Cleanup(func() {
-		score("go-openai-"+moduleVersion("github.com/sashabaranov/go-openai"), int(passed.Load()), int(failed.Load()))
+		score(sdk, int(passed.Load()), int(failed.Load()))
 	})
 
 	for name, operation := range goOperations {
 		run("same as direct "+name, func(c *goCheck) {
+			c.ours()
 			if name == "moderations" {
 				c.model = openai.ModerationTextLatest // the SDK knows which there are
 			}
@@ -267,7 +292,7 @@ func TestGoOpenAI(t *testing.T) {
 			if err != nil {
 				c.Fatal("direct: ", err)
 			}
-			asked := c.u.calls(c.model)
+			asked := c.paths()
 			c.script()
 			through, err := operation(c.Context(), c.client(keyAlice), c)
 			if err != nil {
@@ -278,8 +303,8 @@ func TestGoOpenAI(t *testing.T) {
 			}
 			c.wantSent(1)
 			c.wantCalls(1)
-			if call := c.u.calls(c.model)[0]; call.Path != asked[0].Path {
-				c.Errorf("path %s, direct %s", call.Path, asked[0].Path)
+			if path := c.paths()[0]; path != asked[0] {
+				c.Errorf("path %s, direct %s", path, asked[0])
 			}
 		})
 	}
@@ -323,7 +348,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	run("keyed calls at once and later", func(c *goCheck) {
-		c.script(step{Delay: 600})
+		c.script(step{Delay: 1000})
 		c.headers.Set("Idempotency-Key", "go-keyed")
 		client := c.client(keyAlice)
 		answers := c.atOnce(client, client)
@@ -366,7 +391,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	run("twins share one call", func(c *goCheck) {
-		c.script(step{Delay: 600})
+		c.script(step{Delay: 1000})
 		client := c.client(keyAlice)
 		if answers := c.atOnce(client, client); answers[0] != answers[1] {
 			c.Errorf("two answers: %q", answers)
@@ -376,7 +401,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	run("a follower that leaves ends nothing", func(c *goCheck) {
-		c.script(step{Delay: 900})
+		c.script(step{Delay: 1000})
 		client := c.client(keyAlice)
 		ctx, cancel := context.WithTimeout(c.Context(), 400*time.Millisecond)
 		defer cancel()
@@ -395,7 +420,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	run("two clients share nothing", func(c *goCheck) {
-		c.script(step{Delay: 600})
+		c.script(step{Delay: 1000})
 		if answers := c.atOnce(c.client(keyAlice), c.client(keyBob)); answers[0] == answers[1] {
 			c.Errorf("both got %s", answers[0])
 		}
@@ -414,6 +439,9 @@ func TestGoOpenAI(t *testing.T) {
 
 	for _, breakage := range []string{"connection", "headers"} {
 		run("a stream reset before its first event, by "+breakage, func(c *goCheck) {
+			if breakage == "headers" {
+				c.ours()
+			}
 			c.script(step{Break: breakage}, step{})
 			events, err := c.stream(c.client(keyAlice))
 			if err != nil || !strings.HasSuffix(said(events), "and done.") {
@@ -426,6 +454,9 @@ func TestGoOpenAI(t *testing.T) {
 
 	for _, breakage := range []string{"end", "reset"} {
 		run("a cut stream is an error, by "+breakage, func(c *goCheck) {
+			if breakage == "end" {
+				c.ours()
+			}
 			c.script(step{Break: breakage, Events: 7}, step{})
 			c.headers.Set("Idempotency-Key", "go-cut-"+breakage)
 			events, err := c.stream(c.client(keyAlice))

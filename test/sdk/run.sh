@@ -38,7 +38,7 @@ install_python() {
 	echo "installing the Python SDKs" >&2
 	rm -rf .venv
 	python3 -m venv .venv &&
-		.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r python/requirements.txt &&
+		.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r python/requirements.txt &&
 		echo "$want" >.venv/stamp
 }
 

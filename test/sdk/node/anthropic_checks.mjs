@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { checkContract } from './contract.mjs';
-import { ALICE, check, GATEWAY, SDK, UPSTREAM, UPSTREAM_KEY } from './stage.mjs';
+import { ALICE, check, GATEWAY, SDK, UPSTREAM, UPSTREAM_KEY, version } from './stage.mjs';
 
 const { default: Anthropic } = await import(SDK);
+version(SDK);
 
 const messages = [{ role: 'user', content: 'say it' }];
 const ask = (model) => ({ model, max_tokens: 64, messages });
@@ -25,7 +26,7 @@ const client = (stage, apiKey) => new Anthropic({ baseURL: GATEWAY, apiKey, fetc
 
 for (const [name, operation] of Object.entries(operations)) {
   check(`same as direct: ${name}`, async (stage) => {
-    const model = await stage.model();
+    const model = await stage.ourModel();
     const direct = await operation(new Anthropic({ baseURL: UPSTREAM, apiKey: UPSTREAM_KEY }), model);
     const [asked] = await stage.calls(model);
     await stage.script(model);

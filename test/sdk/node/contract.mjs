@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { ALICE, BOB, check } from './stage.mjs';
 
-const SLOW = { delay: 600 }; // long enough for a second call to come in
+const SLOW = { delay: 1000 }; // long enough for a second call to come in
 const header = (response, name) => response.headers.get(name);
 const keyed = () => ({ headers: { 'Idempotency-Key': randomUUID() } });
 
@@ -55,7 +55,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
   });
 
   check('refusals of the upstream come as they are', async (stage) => {
-    const model = await stage.model({ status: 400 });
+    const model = await stage.ourModel({ status: 400 });
     const error = await rejects(create(client(stage, ALICE), model), errors.BadRequestError, 400);
     assert.match(error.message, /scripted 400, call 1/);
     assert.equal(error.requestID, `req-${model}-1`);
@@ -135,7 +135,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
   });
 
   check('nothing of the client reaches the upstream', async (stage) => {
-    const model = await stage.model();
+    const model = await stage.ourModel();
     const headers = { 'Idempotency-Key': 'k-1', 'Oncegate-User': 'u', Cookie: 'c=1', 'X-Team': 'blue' };
     await create(client(stage, ALICE), model, { headers });
     const [call] = await stage.calls(model);
@@ -145,28 +145,30 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     assert.ok(!JSON.stringify(call).includes(ALICE));
   });
 
-  for (const [place, breakage] of [['status', 'connection'], ['first event', 'headers']]) {
+  const streamBeforeFirstEvent = (place, model) =>
     check(`a stream reset before its ${place}`, async (stage) => {
-      const model = await stage.model({ break: breakage }, {});
-      assert.match(pieces(await stream(client(stage, ALICE), model, [])), /and done\.$/);
+      const m = await model(stage);
+      assert.match(pieces(await stream(client(stage, ALICE), m, [])), /and done\.$/);
       stage.assertSent(1);
-      await stage.assertCalls(model, 2);
+      await stage.assertCalls(m, 2);
     });
-  }
+  streamBeforeFirstEvent('status', (stage) => stage.model({ break: 'connection' }, {}));
+  streamBeforeFirstEvent('first event', (stage) => stage.ourModel({ break: 'headers' }, {}));
 
   // A cut stream raises after what came; it isn't kept, so its key runs again.
-  for (const [name, breakage] of [['that ends without a finish', 'end'], ['reset in its middle', 'reset']]) {
+  const cutStream = (name, model) =>
     check(`a stream ${name}`, async (stage) => {
-      const [model, key, events] = [await stage.model({ break: breakage, events: 7 }, {}), keyed(), []];
+      const [m, key, events] = [await model(stage), keyed(), []];
       const c = client(stage, ALICE);
-      await rejects(stream(c, model, events, key), errors.APIError);
+      await rejects(stream(c, m, events, key), errors.APIError);
       assert.match(pieces(events), /^To /);
       stage.assertSent(1);
-      await stage.assertCalls(model, 1);
-      assert.match(pieces(await stream(c, model, [], key)), /and done\.$/);
-      await stage.assertCalls(model, 2);
+      await stage.assertCalls(m, 1);
+      assert.match(pieces(await stream(c, m, [], key)), /and done\.$/);
+      await stage.assertCalls(m, 2);
     });
-  }
+  cutStream('that ends without a finish', (stage) => stage.ourModel({ break: 'end', events: 7 }, {}));
+  cutStream('reset in its middle', (stage) => stage.model({ break: 'reset', events: 7 }, {}));
 
   check('a keyed stream is replayed', async (stage) => {
     const [model, key, c] = [await stage.model(), keyed(), client(stage, ALICE)];

@@ -66,7 +66,7 @@ class Anthropic(Contract, Check):
 
 def same_as_direct(operation):
     def check(self):
-        model = self.model()
+        model = self.our_model()
         http = anthropic.DefaultHttpxClient(verify=TLS)
         with anthropic.Anthropic(base_url=UPSTREAM, api_key=UPSTREAM_KEY, http_client=http) as client:
             direct, asked = operation(client, model), self.calls(model)
@@ -86,4 +86,4 @@ for name, operation in OPERATIONS.items():
     setattr(Anthropic, f"test_same_as_direct_{name}", same_as_direct(operation))
 
 if __name__ == "__main__":
-    stage.run(anthropic, Anthropic)
+    stage.run("anthropic", Anthropic)
