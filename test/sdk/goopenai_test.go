@@ -378,7 +378,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	run("a caller that asks again after a time-out joins", func(c *goCheck) {
-		c.script(step{Delay: 2500})
+		c.script(step{Delay: 2500}, step{})
 		client := c.client(keyAlice)
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,8 +29,7 @@ func startPlain(t *testing.T, suite string, u *upstream) gateway {
 		r.Out.Body = io.NopCloser(bytes.NewReader(body))
 		req, _ := parse(r.In.Header.Get("Content-Type"), body) // what is no request goes as it is
 		to := u.URL
-		var n int
-		if _, err := fmt.Sscanf(strings.TrimPrefix(req.Model, suite), "-%d", &n); err == nil {
+		if _, err := strconv.Atoi(strings.TrimPrefix(req.Model, suite+"-")); err == nil {
 			to = journal(u).URL
 		}
 		target, err := url.Parse(to)

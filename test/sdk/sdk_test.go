@@ -101,6 +101,7 @@ func TestSDK(t *testing.T) {
 
 var (
 	tapVersion = regexp.MustCompile(`(?m)^# (\S+ (\d+)\.\d+\.\d+\S*)$`)
+	tapNoise   = regexp.MustCompile(`(?m)^ +(---|\.\.\.|duration_ms: .*|location: .*|failureType: .*|code: .*|name: .*|operator: .*)\n|^ *# Subtest: .*\n`)
 	tapResult  = regexp.MustCompile(`(?m)^(not )?ok \d+ - (.*)$`)
 )
 
@@ -139,7 +140,8 @@ func (s suite) run(t *testing.T) {
 		if i+1 < len(results) {
 			end = results[i+1][0]
 		}
-		t.Errorf("%s, with %s: %s\n%s", name, strings.Join(versions, ", "), out[r[4]:r[5]], out[r[1]:end])
+		t.Errorf("%s (%s): %s\n%s", name, strings.Join(versions, ", "), out[r[4]:r[5]],
+			tapNoise.ReplaceAllString(out[r[1]:end], ""))
 	}
 	score(name, passed, failed)
 	if failed == 0 && (err != nil || passed == 0) {

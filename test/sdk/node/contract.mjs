@@ -94,7 +94,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
   });
 
   check('a retry after a time-out joins', async (stage) => {
-    const model = await stage.model({ delay: 2500 });
+    const model = await stage.model({ delay: 2500 }, {});
     const answer = await create(client(stage, ALICE), model, { timeout: 1000 });
     assert.match(text(answer), /and done\.$/);
     assert.ok(stage.sent >= 2);

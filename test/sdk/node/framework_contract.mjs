@@ -88,14 +88,14 @@ export function checkCalls(api, { ask, obeys, timesOut }) {
 
   if (timesOut) {
     check(`4 ${api}: a retry after a time-out joins`, async (stage) => {
-      const model = await stage.model({ delay: 2500 });
+      const model = await stage.model({ delay: 2500 }, {});
       assert.match(await ask(through(stage, model, { timeout: 1000 })), /and done\.$/);
       assert.ok(stage.sent >= 2, `the SDK sent ${stage.sent} requests, want a retry`);
       await stage.assertCalls(model, 1);
     });
   } else {
     check(`4 ${api}: the same call after one that was given up`, async (stage) => {
-      const model = await stage.model({ delay: 1000 });
+      const model = await stage.model({ delay: 1000 }, {});
       await assert.rejects(ask(through(stage, model, { timeout: 300 })));
       await new Promise((resolve) => setTimeout(resolve, 2000)); // what the caller waits
       assert.match(await ask(through(stage, model)), /and done\.$/);

@@ -99,7 +99,7 @@ class Contract:
         self.assertCalls(model, 1)
 
     def test_a_retry_after_a_time_out_joins(self):
-        model = self.model({"delay": 2500})
+        model = self.model({"delay": 2500}, {})
         answer = self.api(self.client(ALICE).with_options(timeout=1.0)).create(**self.params(model))
         self.assertIn("and done.", self.text(answer))
         self.assertGreaterEqual(len(self.sent), 2)

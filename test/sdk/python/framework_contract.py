@@ -152,7 +152,7 @@ class FrameworkContract:
         self.assertCalls(model, 1)
 
     def test_4_a_retry_after_a_time_out_joins(self):
-        model = self.model({"delay": 2500})
+        model = self.model({"delay": 2500}, {})
         self.assertRegex(self.one(self.ask, model, timeout=1.0), "and done.$")
         self.assertGreaterEqual(len(self.sent), 2, "no retry")
         self.assertCalls(model, 1)
