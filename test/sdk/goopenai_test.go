@@ -282,7 +282,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	for name, operation := range goOperations {
-		run("same as direct "+name, func(c *goCheck) {
+		run("1 same as direct "+name, func(c *goCheck) {
 			c.ours()
 			if name == "moderations" {
 				c.model = openai.ModerationTextLatest // the SDK knows which there are
@@ -323,7 +323,7 @@ func TestGoOpenAI(t *testing.T) {
 		}
 	})
 
-	run("two 503 are hidden", func(c *goCheck) {
+	run("2 two 503 are hidden", func(c *goCheck) {
 		c.script(step{Status: 503}, step{Status: 503}, step{})
 		c.mustAsk(c.client(keyAlice))
 		c.wantSent(1)
@@ -331,7 +331,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	// go-openai doesn't retry, but its users do, at once: they meet the memo.
-	run("503 for ever", func(c *goCheck) {
+	run("2 503 for ever", func(c *goCheck) {
 		c.script(step{Status: 503})
 		for _, reason := range []string{"attempts_exhausted", "failure_memo"} {
 			_, err := c.ask(c.client(keyAlice))
@@ -347,7 +347,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(3)
 	})
 
-	run("keyed calls at once and later", func(c *goCheck) {
+	run("3 keyed calls at once and later", func(c *goCheck) {
 		c.script(step{Delay: 1000})
 		c.headers.Set("Idempotency-Key", "go-keyed")
 		client := c.client(keyAlice)
@@ -361,7 +361,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("a key with another body", func(c *goCheck) {
+	run("3 a key with another body", func(c *goCheck) {
 		c.script()
 		c.headers.Set("Idempotency-Key", "go-other-body")
 		client := c.client(keyAlice)
@@ -377,7 +377,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("a caller that asks again after a time-out joins", func(c *goCheck) {
+	run("4 a caller that asks again after a time-out joins", func(c *goCheck) {
 		c.script(step{Delay: 2500}, step{})
 		client := c.client(keyAlice)
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
@@ -390,7 +390,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("twins share one call", func(c *goCheck) {
+	run("5 twins share one call", func(c *goCheck) {
 		c.script(step{Delay: 1000})
 		client := c.client(keyAlice)
 		if answers := c.atOnce(client, client); answers[0] != answers[1] {
@@ -400,12 +400,13 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("a follower that leaves ends nothing", func(c *goCheck) {
+	run("4 a follower that leaves ends nothing", func(c *goCheck) {
 		c.script(step{Delay: 1000})
 		client := c.client(keyAlice)
 		ctx, cancel := context.WithTimeout(c.Context(), 400*time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
+		defer wg.Wait()
 		for range 3 {
 			wg.Go(func() {
 				if _, err := client.CreateChatCompletion(ctx, c.chat()); !errors.Is(err, context.DeadlineExceeded) {
@@ -419,7 +420,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("two clients share nothing", func(c *goCheck) {
+	run("5 two clients share nothing", func(c *goCheck) {
 		c.script(step{Delay: 1000})
 		if answers := c.atOnce(c.client(keyAlice), c.client(keyBob)); answers[0] == answers[1] {
 			c.Errorf("both got %s", answers[0])
@@ -428,7 +429,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(2)
 	})
 
-	run("a delivered answer is not repeated", func(c *goCheck) {
+	run("5 a delivered answer is not repeated", func(c *goCheck) {
 		c.script()
 		client := c.client(keyAlice)
 		if first, again := c.mustAsk(client), c.mustAsk(client); first == again {
@@ -438,7 +439,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	for _, breakage := range []string{"connection", "headers"} {
-		run("a stream reset before its first event, by "+breakage, func(c *goCheck) {
+		run("6 a stream reset before its first event, by "+breakage, func(c *goCheck) {
 			if breakage == "headers" {
 				c.ours()
 			}
@@ -453,7 +454,7 @@ func TestGoOpenAI(t *testing.T) {
 	}
 
 	for _, breakage := range []string{"end", "reset"} {
-		run("a cut stream is an error, by "+breakage, func(c *goCheck) {
+		run("6 a cut stream is an error, by "+breakage, func(c *goCheck) {
 			if breakage == "end" {
 				c.ours()
 			}
@@ -474,7 +475,7 @@ func TestGoOpenAI(t *testing.T) {
 		})
 	}
 
-	run("a keyed stream is replayed", func(c *goCheck) {
+	run("7 a keyed stream is replayed", func(c *goCheck) {
 		c.script()
 		c.headers.Set("Idempotency-Key", "go-stream")
 		first, err := c.stream(c.client(keyAlice))

@@ -4,6 +4,10 @@
 // upstreams keep what they were asked, and their counts judge whether a call
 // ran once: aimock, which others wrote, and one of our own in this process for
 // what aimock can't play. run.sh installs the SDKs and calls this.
+//
+// The number in a check's name is what it is about: 1 every operation, 2
+// retries, 3 keys, 4 clients that leave, 5 who shares with whom, 6 broken
+// streams, 7 replayed streams.
 package sdk
 
 import (

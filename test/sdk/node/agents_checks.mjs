@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool } from '@openai/agents';
 import { OpenAI } from 'openai';
-import { checkCalls, checkStreams, sameAsDirect, through, wholeStream } from './framework_contract.mjs';
+import { byEnvironment, checkCalls, checkStreams, openaiVariables, sameAsDirect, through, wholeStream } from './framework_contract.mjs';
 import { check, version } from './stage.mjs';
 
 version('@openai/agents');
@@ -56,3 +56,5 @@ for (const [api, model] of Object.entries(models)) {
     await stage.assertCalls(model, 2);
   });
 }
+
+byEnvironment(openaiVariables, async (model) => (await run(new Agent({ name: 'sayer', model }), 'say it')).finalOutput);

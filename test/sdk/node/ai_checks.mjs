@@ -1,31 +1,25 @@
 // The real ai package with one of its providers against the gateway.
 
+import { createAnthropic } from '@ai-sdk/anthropic';
+import { createOpenAI } from '@ai-sdk/openai';
 import { embed, embedMany, experimental_generateSpeech, experimental_transcribe, generateImage, generateText, streamText } from 'ai';
-import { checkCalls, checkStreams, sameAsDirect, wholeStream } from './framework_contract.mjs';
+import {
+  anthropicVariables, byEnvironment, checkCalls, checkStreams, openaiVariables, sameAsDirect, wholeStream,
+} from './framework_contract.mjs';
 import { SDK, version } from './stage.mjs';
 
 version('ai');
 version(SDK);
 
+const settings = ({ url, apiKey, fetch }) => ({ baseURL: `${url}/v1`, apiKey, fetch });
+const openai = (options) => createOpenAI(settings(options));
 const call = (model, { prompt, headers, retries, timeout }) => ({
   model, prompt, headers, maxRetries: retries, abortSignal: timeout && AbortSignal.timeout(timeout),
 });
-
-// apis are the ways in which a provider makes a model of a call's options.
-async function apis() {
-  if (SDK === '@ai-sdk/anthropic') {
-    const { createAnthropic } = await import(SDK);
-    return { messages: ({ url, apiKey, fetch, model }) => createAnthropic({ baseURL: `${url}/v1`, apiKey, fetch })(model) };
-  }
-  return { chat: (o) => openai(o).chat(o.model), responses: (o) => openai(o).responses(o.model) };
-}
-const { createOpenAI } = await import('@ai-sdk/openai');
-const openai = ({ url, apiKey, fetch }) => createOpenAI({ baseURL: `${url}/v1`, apiKey, fetch });
-
-const tone = Uint8Array.from({ length: 2052 }, (_, i) => i);
 const pick = ({ text, finishReason, usage }) => ({ text, finishReason, usage: { ...usage, raw: undefined } });
 
-for (const [api, model] of Object.entries(await apis())) {
+// checkModels is every group for one way to make a model of a call's options.
+function checkModels(api, model) {
   const ask = async (options) => (await generateText(call(model(options), options))).text;
   const stream = async (options, pieces) => {
     for await (const part of streamText({ ...call(model(options), options), onError: () => {} }).fullStream) {
@@ -44,7 +38,17 @@ for (const [api, model] of Object.entries(await apis())) {
   checkStreams(api, { stream, whole: wholeStream[api] });
 }
 
-if (SDK === '@ai-sdk/openai') {
+// The ready-made providers, openai and anthropic, read the environment where they are imported, these where they are made.
+const unset = (make) => async (model) => (await generateText({ model: make()(model), prompt: 'say it' })).text;
+
+if (SDK === '@ai-sdk/anthropic') {
+  checkModels('messages', (o) => createAnthropic(settings(o))(o.model));
+  byEnvironment(anthropicVariables, unset(createAnthropic));
+} else {
+  checkModels('chat', (o) => openai(o).chat(o.model));
+  checkModels('responses', (o) => openai(o).responses(o.model));
+  byEnvironment(openaiVariables, unset(createOpenAI));
+  const tone = Uint8Array.from({ length: 2052 }, (_, i) => i);
   sameAsDirect(
     {
       completions: async (o) => pick(await generateText(call(openai(o).completion(o.model), o))),

@@ -25,7 +25,7 @@ const operations = {
 const client = (stage, apiKey) => new Anthropic({ baseURL: GATEWAY, apiKey, fetch: stage.fetch });
 
 for (const [name, operation] of Object.entries(operations)) {
-  check(`same as direct: ${name}`, async (stage) => {
+  check(`1 same as direct: ${name}`, async (stage) => {
     const model = await stage.ourModel();
     const direct = await operation(new Anthropic({ baseURL: UPSTREAM, apiKey: UPSTREAM_KEY }), model);
     const [asked] = await stage.calls(model);
@@ -58,7 +58,7 @@ checkContract({
   },
 });
 
-check('overloaded for ever is asked once', async (stage) => {
+check('2 overloaded for ever is asked once', async (stage) => {
   const model = await stage.model({ status: 529 });
   await assert.rejects(client(stage, ALICE).messages.create(ask(model)), (error) => error.status === 529);
   stage.assertSent(1);

@@ -1,7 +1,5 @@
 // The promises of the gateway to frameworks, which hide what a call was made
-// of: they are held against what came out and what both ends counted. Checks
-// are grouped as 1 every operation, 2 retries, 3 keys, 4 clients that leave, 5
-// who shares with whom, 6 broken streams, 7 replayed streams.
+// of: they are held against what came out and what both ends counted.
 
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -39,6 +37,21 @@ export function sameAsDirect(operations, ours = []) {
     });
   }
 }
+
+// byEnvironment: the variables that vendors document are enough; ask makes a client without options.
+export function byEnvironment(variables, ask) {
+  check('1 by the environment', async (stage) => {
+    const model = await stage.model();
+    Object.assign(process.env, variables);
+    assert.match(await ask(model), /and done\.$/);
+    for (const name of Object.keys(variables)) delete process.env[name];
+    stage.sent++; // there was no fetch to count by
+    await stage.assertCalls(model, 1);
+  });
+}
+
+export const openaiVariables = { OPENAI_BASE_URL: `${GATEWAY}/v1`, OPENAI_API_KEY: ALICE };
+export const anthropicVariables = { ANTHROPIC_BASE_URL: `${GATEWAY}/v1`, ANTHROPIC_API_KEY: ALICE };
 
 // checkCalls is groups 2 to 5.
 //

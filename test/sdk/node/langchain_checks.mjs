@@ -1,7 +1,7 @@
 // The real @langchain/openai package against the gateway.
 
 import { ChatOpenAI, OpenAI, OpenAIEmbeddings } from '@langchain/openai';
-import { checkCalls, checkStreams, sameAsDirect, wholeStream } from './framework_contract.mjs';
+import { byEnvironment, checkCalls, checkStreams, openaiVariables, sameAsDirect, wholeStream } from './framework_contract.mjs';
 import { version } from './stage.mjs';
 
 version('@langchain/openai');
@@ -53,3 +53,5 @@ sameAsDirect(
   },
   ['completions', 'completions stream'],
 );
+
+byEnvironment(openaiVariables, async (model) => (await new ChatOpenAI({ model }).invoke('say it')).text);

@@ -43,7 +43,7 @@ const operations = {
 const client = (stage, apiKey) => new OpenAI({ baseURL: `${GATEWAY}/v1`, apiKey, fetch: stage.fetch });
 
 for (const [name, operation] of Object.entries(operations)) {
-  check(`same as direct: ${name}`, async (stage) => {
+  check(`1 same as direct: ${name}`, async (stage) => {
     const model = await stage.ourModel();
     const direct = await operation(new OpenAI({ baseURL: `${UPSTREAM}/v1`, apiKey: UPSTREAM_KEY }), model);
     const [asked] = await stage.calls(model);
@@ -87,7 +87,7 @@ check('models', async () => {
   assert.equal((await c.models.retrieve('configured-model')).id, 'configured-model');
 });
 
-check('a response stream without its end', async (stage) => {
+check('6 a response stream without its end', async (stage) => {
   const [model, events] = [await stage.ourModel({ break: 'end', events: 9 }), []];
   await assert.rejects(async () => {
     const stream = await client(stage, ALICE).responses.create({ model, input: 'say it', stream: true });
@@ -99,7 +99,7 @@ check('a response stream without its end', async (stage) => {
 });
 
 // Audio has no end of its own: only a broken connection tells that it isn't whole.
-check('speech cut short is never taken for whole', async (stage) => {
+check('6 speech cut short is never taken for whole', async (stage) => {
   const model = await stage.ourModel({ break: 'reset', events: 2 });
   const response = await client(stage, ALICE).audio.speech.create({ model, voice: 'alloy', input: 'say it' });
   await assert.rejects(response.arrayBuffer());

@@ -68,6 +68,9 @@ class Chat(Agents, ChatStreams, Check):
 class Responses(Agents, ResponseStreams, Check):
     model_class, events_of_tool_call = OpenAIResponsesModel, 5
 
+    def test_1_by_the_environment(self):
+        self.check_by_environment(lambda model: Runner.run_sync(Agent(name="sayer", model=model), "say it").final_output)
+
 
 if __name__ == "__main__":
     stage.run("openai-agents", Chat, Responses)

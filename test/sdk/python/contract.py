@@ -43,14 +43,14 @@ class Contract:
 
         return asyncio.run(gather())
 
-    def test_two_503_are_hidden(self):
+    def test_2_two_503_are_hidden(self):
         model = self.model({"status": 503}, {"status": 503}, {})
         answer = self.api(self.client(ALICE)).create(**self.params(model))
         self.assertIn("and done.", self.text(answer))
         self.assertSent(1)
         self.assertCalls(model, 3)
 
-    def test_503_for_ever_is_asked_once(self):
+    def test_2_503_for_ever_is_asked_once(self):
         model = self.model({"status": 503})
         with self.assertRaises(self.sdk.APIStatusError) as caught:
             self.api(self.client(ALICE)).create(**self.params(model))
@@ -77,7 +77,7 @@ class Contract:
         self.assertSent(1)
         self.assertCalls(model, 0)
 
-    def test_keyed_calls_at_once_and_later(self):
+    def test_3_keyed_calls_at_once_and_later(self):
         model, key = self.model(SLOW), {"Idempotency-Key": str(uuid.uuid4())}
         (one, led), (two, followed) = self.at_once(ALICE, ALICE, model=model, extra_headers=key)
         self.assertEqual(one, two)
@@ -89,7 +89,7 @@ class Contract:
         self.assertSent(3)
         self.assertCalls(model, 1)
 
-    def test_a_key_with_another_body(self):
+    def test_3_a_key_with_another_body(self):
         model, client, key = self.model(), self.client(ALICE), {"Idempotency-Key": str(uuid.uuid4())}
         self.raw(client, model, extra_headers=key)
         with self.assertRaises(self.sdk.UnprocessableEntityError) as caught:
@@ -98,14 +98,14 @@ class Contract:
         self.assertSent(2)
         self.assertCalls(model, 1)
 
-    def test_a_retry_after_a_time_out_joins(self):
+    def test_4_a_retry_after_a_time_out_joins(self):
         model = self.model({"delay": 2500}, {})
         answer = self.api(self.client(ALICE).with_options(timeout=1.0)).create(**self.params(model))
         self.assertIn("and done.", self.text(answer))
         self.assertGreaterEqual(len(self.sent), 2)
         self.assertCalls(model, 1)
 
-    def test_twins_share_one_call(self):
+    def test_5_twins_share_one_call(self):
         model = self.model(SLOW)
         (one, led), (two, followed) = self.at_once(ALICE, ALICE, model=model)
         self.assertEqual(one, two)
@@ -113,14 +113,14 @@ class Contract:
         self.assertSent(2)
         self.assertCalls(model, 1)
 
-    def test_two_clients_share_nothing(self):
+    def test_5_two_clients_share_nothing(self):
         model = self.model(SLOW)
         (one, _), (two, _) = self.at_once(ALICE, BOB, model=model)
         self.assertNotEqual(one, two)
         self.assertSent(2)
         self.assertCalls(model, 2)
 
-    def test_a_delivered_answer_is_not_repeated(self):
+    def test_5_a_delivered_answer_is_not_repeated(self):
         model, client = self.model(), self.client(ALICE)
         self.assertNotEqual(self.raw(client, model).text, self.raw(client, model).text)
         self.assertSent(2)
@@ -151,10 +151,10 @@ class Contract:
         self.assertSent(1)
         self.assertCalls(model, 2)
 
-    def test_a_stream_reset_before_its_status(self):
+    def test_6_a_stream_reset_before_its_status(self):
         self.check_one_whole_stream(self.model({"break": "connection"}, {}))
 
-    def test_a_stream_reset_before_its_first_event(self):
+    def test_6_a_stream_reset_before_its_first_event(self):
         self.check_one_whole_stream(self.our_model({"break": "headers"}, {}))
 
     def check_cut_stream(self, model):
@@ -171,13 +171,13 @@ class Contract:
         self.assertTrue(self.pieces(again).endswith("and done."))
         self.assertCalls(model, 2)
 
-    def test_a_stream_that_ends_without_a_finish(self):
+    def test_6_a_stream_that_ends_without_a_finish(self):
         self.check_cut_stream(self.our_model({"break": "end", "events": 7}, {}))
 
-    def test_a_stream_reset_in_its_middle(self):
+    def test_6_a_stream_reset_in_its_middle(self):
         self.check_cut_stream(self.model({"break": "reset", "events": 7}, {}))
 
-    def test_a_keyed_stream_is_replayed(self):
+    def test_7_a_keyed_stream_is_replayed(self):
         model, client, key = self.model(), self.client(ALICE), {"Idempotency-Key": str(uuid.uuid4())}
         first, _ = self.raw_stream(client, model, extra_headers=key)
         again, headers = self.raw_stream(client, model, extra_headers=key)

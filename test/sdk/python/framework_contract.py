@@ -1,10 +1,10 @@
 """The promises of the gateway to frameworks, which hide what a call was made
-of: they are held against what came out and what both ends counted. The number
-in a check's name is its group: 1 every operation, 2 retries, 3 keys, 4 clients
-that leave, 5 who shares with whom, 6 broken streams, 7 replayed streams."""
+of: they are held against what came out and what both ends counted."""
 
 import asyncio
 import json
+import os
+import unittest.mock
 import uuid
 from dataclasses import dataclass
 
@@ -54,13 +54,8 @@ class Call:
     headers: dict
 
 
-class FrameworkContract:
-    """Mixed into a Check. The framework's class gives these:
-
-    ask(call)                     the text of an answer
-    stream(call, pieces)          appends the pieces of a streamed answer's text
-    check_replayed_stream(sse)    looks at a stream as it came from the gateway
-    """
+class Calls:
+    """Mixed into a Check: calls that coroutine functions of a Call make."""
 
     def setUp(self):
         super().setUp()
@@ -89,12 +84,6 @@ class FrameworkContract:
         (result,) = self.run_calls(self.call(*args, **options))
         return result
 
-    def two(self, model, other=None, **options):
-        return self.run_calls(self.call(self.ask, model, **options), self.call(self.ask, model, **options, **other or {}))
-
-    def outcomes(self):
-        return sorted(answer.headers["oncegate-outcome"] for answer in self.answers)
-
     def check_same_as_direct(self, operation, ours=False):
         model = self.our_model() if ours else self.model()
         want = self.one(operation, model, url=UPSTREAM if ours else AIMOCK, key=UPSTREAM_KEY)
@@ -106,6 +95,29 @@ class FrameworkContract:
         self.assertSent(1)
         self.assertCalls(model, 1)
         self.assertEqual(self.calls(model)[0]["path"], asked[0]["path"])
+
+    def check_by_environment(self, ask):
+        """The variables that vendors document are enough: ask(model) makes a client without options."""
+        model = self.model()
+        with unittest.mock.patch.dict(os.environ, OPENAI_BASE_URL=GATEWAY + "/v1", OPENAI_API_KEY=ALICE):
+            self.assertRegex(ask(model), "and done.$")
+        self.sent.append(None)  # there was no transport to count by
+        self.assertCalls(model, 1)
+
+
+class FrameworkContract(Calls):
+    """Mixed into a Check. The framework's class gives these:
+
+    ask(call)                   the text of an answer
+    stream(call, pieces)        appends the pieces of a streamed answer's text
+    check_replayed_stream(sse)  looks at a stream as it came from the gateway
+    """
+
+    def two(self, model, other=None, **options):
+        return self.run_calls(self.call(self.ask, model, **options), self.call(self.ask, model, **options, **other or {}))
+
+    def outcomes(self):
+        return sorted(answer.headers["oncegate-outcome"] for answer in self.answers)
 
     def test_1_same_as_direct(self):
         self.check_same_as_direct(self.ask)

@@ -1,12 +1,12 @@
 """The real langchain-openai package against the gateway."""
 
 import stage
-from framework_contract import ChatStreams, FrameworkContract, ResponseStreams
+from framework_contract import Calls, ChatStreams, FrameworkContract, ResponseStreams
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 from stage import Check
 
 
-class LangChain(FrameworkContract):
+class LangChain:
     responses = False
 
     def chat(self, call):
@@ -22,16 +22,19 @@ class LangChain(FrameworkContract):
             pieces.append(chunk.text)
 
 
-class Chat(LangChain, ChatStreams, Check):
+class Chat(LangChain, FrameworkContract, ChatStreams, Check):
     pass
 
 
-class Responses(LangChain, ResponseStreams, Check):
+class Responses(LangChain, FrameworkContract, ResponseStreams, Check):
     responses = True
 
 
-class Others(LangChain, Check):
+class Others(Calls, Check):
     """The operations besides chat and responses."""
+
+    def test_1_by_the_environment(self):
+        self.check_by_environment(lambda model: ChatOpenAI(model=model).invoke("say it").text)
 
     def test_1_completions(self):
         async def complete(call):
@@ -49,9 +52,6 @@ class Others(LangChain, Check):
 
         self.check_same_as_direct(embed)
 
-
-for name in [name for name in dir(FrameworkContract) if name.startswith("test_")]:
-    setattr(Others, name, None)  # they are of Chat and Responses
 
 if __name__ == "__main__":
     stage.run("langchain-openai", Chat, Responses, Others)

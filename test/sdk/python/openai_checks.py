@@ -86,7 +86,7 @@ class OpenAI(Contract, Check):
         self.assertIn("and done.", self.text(answer))
         self.assertCalls("upstream-name", 1)
 
-    def test_a_response_stream_without_its_end(self):
+    def test_6_a_response_stream_without_its_end(self):
         model, events = self.our_model({"break": "end", "events": 9}), []
         with self.assertRaises(openai.APIError):
             for event in self.client(ALICE).responses.create(model=model, input="say it", stream=True):
@@ -95,7 +95,7 @@ class OpenAI(Contract, Check):
         self.assertSent(1)
         self.assertCalls(model, 1)
 
-    def test_speech_cut_short_is_never_taken_for_whole(self):
+    def test_6_speech_cut_short_is_never_taken_for_whole(self):
         # Audio has no end of its own: only a broken connection tells. The SDK then asks again.
         model = self.our_model({"break": "reset", "events": 2}, {})
         audio = self.client(ALICE).audio.speech.create(model=model, voice="alloy", input="say it")
@@ -128,7 +128,7 @@ def same_as_direct(operation):
 
 
 for name, operation in OPERATIONS.items():
-    setattr(OpenAI, f"test_same_as_direct_{name}", same_as_direct(operation))
+    setattr(OpenAI, f"test_1_same_as_direct_{name}", same_as_direct(operation))
 
 if __name__ == "__main__":
     stage.run("openai", OpenAI)
