@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -40,10 +41,10 @@ const created = 1760000000
 type object = map[string]any
 
 // words is the text of an answer, in the pieces that a stream sends it in. It
-// has what breaks careless relays: non-ASCII, quotes, newlines, a line that
-// looks like an SSE field.
+// has the number of its call, and what breaks careless relays: non-ASCII,
+// quotes, newlines, a line that looks like an SSE field.
 func words(r request) []string {
-	return strings.SplitAfter("To "+r.asked()+" I say: žluťoučký 🦊 \"quoted\" \\ \ndata: [DONE]\n\nand done.", " ")
+	return strings.SplitAfter("To "+r.asked()+" I say for the "+strconv.Itoa(r.n)+"th time: žluťoučký 🦊 \"quoted\" \\ \ndata: [DONE]\n\nand done.", " ")
 }
 
 func text(r request) string { return strings.Join(words(r), "") }

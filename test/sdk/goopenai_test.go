@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -39,9 +40,7 @@ type goCheck struct {
 func (c *goCheck) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
 	req = req.Clone(req.Context())
-	for name, values := range c.headers {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.headers)
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil {
 		c.mu.Lock()

@@ -75,7 +75,7 @@ export ONCEGATE_BIN SDK_LANGUAGES=$languages
 # Named as a folder, go test would hold its output back: run from inside, it
 # prints the closing lines. The parallel checks mostly wait, so there may be
 # more of them than cores.
-go test -tags sdk -count=1 -parallel 16 -timeout 5m "$@"
+go test -tags sdk -count=1 -parallel 16 -timeout 8m "$@"
 status=$?
 
 for what in "${left_out[@]}"; do

@@ -112,7 +112,7 @@ var (
 func (s suite) run(t *testing.T) {
 	u := newUpstream(t)
 	g := startGateway(t, s.name, s.kind, u)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
 	cmd.Env = append(os.Environ(), "GATEWAY="+g.URL, "ADMIN="+g.Admin, "UPSTREAM="+u.URL, "AIMOCK="+journal(u).URL,

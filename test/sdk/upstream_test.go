@@ -138,7 +138,7 @@ func (u *upstream) answer(w http.ResponseWriter, r *http.Request, op func(reques
 		return
 	}
 	s, n := u.take(req.Model, &call{Path: r.URL.RequestURI(), Header: r.Header, Body: string(body)})
-	req.id, req.tool = fmt.Sprintf("%s-%d", req.Model, n), s.Tool
+	req.n, req.id, req.tool = n, fmt.Sprintf("%s-%d", req.Model, n), s.Tool
 
 	w.Header().Set("x-request-id", "req-"+req.id)
 	w.Header().Set("request-id", "req-"+req.id)
@@ -231,7 +231,8 @@ type request struct {
 	} `json:"stream_options"`
 
 	file string // a summary of the uploaded file
-	id   string // the script's name and the number of the call
+	n    int    // the number of the call
+	id   string // the script's name and that number
 	tool string // that the answer calls
 }
 
