@@ -55,7 +55,7 @@ type Entry struct {
 	leading  bool        // its claim is held
 	away     bool        // it is led on another node: log is a copy
 	wanted   bool        // somebody on another node reads the log: it is published
-	ended    bool        // its readers have the end: only a marked retry joins
+	ended    bool        // its readers have the end: nobody joins any more
 	settling bool
 	fenced   bool          // another leads: there is nothing to renew
 	settled  bool          // the store was told, or could not be
@@ -244,7 +244,7 @@ func (r *Records) meet(lead *Entry, c Claim, until time.Time) (got *Entry, ask b
 	if lead.away && !lead.At.IsZero() { // at the latest
 		e.At = lead.At.Add(time.Since(lead.asked))
 	}
-	if lead.ended && !c.Retry { // what is owed of it is not known yet
+	if lead.ended { // what it came to, the store will know
 		return nil, false
 	}
 	if d.Role == Twin && lead.away || lead.told > 0 && (d.Role == Twin || d.Share == ByTwin) {

@@ -382,8 +382,7 @@ func TestStepsWhileSettling(t *testing.T) {
 		if len(takers) > 0 {
 			h.Errorf("a debt was taken that is on its way to the store")
 		}
-		follower := h.is(marked(), cache.Follow, cache.RetryMarked) // the others go on
-		go follower.Owe()                                           // two, after the settlement
+		go lead.Owe() // two, after the settlement
 		synctest.Wait()
 		close(gate)
 		if err := <-settled; err != nil {

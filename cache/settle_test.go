@@ -88,8 +88,7 @@ func TestAnExplicitKeySettlesBeforeItsEnd(t *testing.T) {
 }
 
 // Whoever asks between the end and its record is not one of the call's readers
-// any more: what it is shows once the store knows the end. But a marked retry
-// has the answer in any case.
+// any more: what it is shows once the store knows the end.
 func TestWhoAsksBetweenEndAndRecord(t *testing.T) {
 	for name, c := range map[string]struct {
 		claim cache.Claim
@@ -98,7 +97,7 @@ func TestWhoAsksBetweenEndAndRecord(t *testing.T) {
 	}{
 		"the same again":           {claim(cache.Duplicates), cache.Lead, ""},
 		"the same again, retries":  {claim(cache.Retries), cache.Lead, ""},
-		"a marked retry":           {marked(), cache.Follow, cache.RetryMarked},
+		"a marked retry":           {marked(), cache.Replay, cache.RetryMarked},
 		"who takes any duplicate":  {claim(cache.Always), cache.Replay, cache.WithinTTL},
 		"with another's debt open": {claim(cache.Duplicates), cache.Replay, cache.ByDebt},
 	} {
@@ -109,11 +108,7 @@ func TestWhoAsksBetweenEndAndRecord(t *testing.T) {
 					lead.Owe()
 				}
 				e := h.is(c.claim, c.role, c.share)
-				want := 20*time.Millisecond + slow
-				if c.role == cache.Follow { // it shares the answer whatever becomes of it
-					want = 0
-				}
-				if at := time.Since(s.begun); at != want {
+				if at := time.Since(s.begun); at != 20*time.Millisecond+slow {
 					h.Errorf("it was told after %v", at)
 				}
 				lead.Reader.Leave()
