@@ -184,3 +184,31 @@ func TestNodesCrashIsBookedByItsTarget(t *testing.T) {
 		}
 	}
 }
+
+// A client has its answer before the store has heard of it. What it asks then
+// on another node is a call of its own; what was asked there before shares the
+// first.
+func TestNodesAskedBeforeTheRecord(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	way := redistest.NewProxy(t, server.Addr)
+	gate := make(chan struct{})
+	u := up.New(t)
+	u.Choose(echoAfter(gate))
+	a := harness.Start(t, u.URL(), harness.Config{"store.url": "redis://" + way.Addr, "store.lease": "15s"})
+	b := harness.Start(t, u.URL(), harness.Config{"store.url": "redis://" + server.Addr, "store.lease": "15s"})
+	c := harness.Start(t, u.URL(), harness.Config{"store.url": "redis://" + server.Addr, "store.lease": "15s"})
+	first := a.Go(harness.Chat, cc())
+	u.Call(1)
+	way.Hang(true) // before the leader is told that somebody follows, too
+	before := b.Go(harness.Chat, cc())
+	following(t, b, 1)
+	close(gate)
+	wantText(t, first.Answer(), number(1), "executed", "")
+	after := c.Go(harness.Chat, cc())
+	following(t, c, 1)
+	way.Hang(false)
+	wantText(t, before.Answer(), number(1), "coalesced", "twin")
+	wantText(t, after.Answer(), number(2), "executed", "")
+	wantCalls(t, u, 2)
+}
