@@ -53,17 +53,17 @@ type op struct {
 	pending *pending // insert: who waits for it; nil: nobody
 }
 
-// row is what is written of a record. Its frames become bytes in the writer.
+// row is what is written of a record.
 type row struct {
 	fingerprint [32]byte
-	result      *cache.Result
+	kept        kept
 	keep        time.Duration
 	owed        []time.Time
 }
 
 // rowOf gives a record's row as its settlement will make it.
 func rowOf(r *record, p *pending) row {
-	return row{fingerprint: r.fingerprint, result: p.result, keep: p.keep, owed: p.owed}
+	return row{fingerprint: r.fingerprint, kept: p.kept, keep: p.keep, owed: p.owed}
 }
 
 func newWriter(conn *sql.Conn, committed func(op, error), oops func(string, error)) *writer {
@@ -179,9 +179,9 @@ func (w *writer) commit(batch []op) error {
 		stmt := tx.StmtContext(ctx, w.stmts[o.what])
 		switch o.what {
 		case insert:
-			res := o.row.result
+			res := &o.row.kept.result
 			_, err = stmt.ExecContext(ctx, o.key[:], int64(o.fence), o.row.fingerprint[:], res.Cut,
-				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), cache.EncodeFrames(res.Frames))
+				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), o.row.kept.answer)
 		case update:
 			_, err = stmt.ExecContext(ctx, owedBytes(o.owed), o.key[:], int64(o.fence))
 		case erase:
