@@ -26,7 +26,7 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 	if other := r.live[e.claim.Key]; other != nil && other != e && other.away && other.Fence == e.Fence {
 		if reader, ok := other.log.Join(until); ok {
 			e.Reader, e.lead = reader, other
-			close(e.ready)
+			e.tell()
 			return e
 		}
 	}
@@ -39,7 +39,7 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 			cancel(errIdle)
 		}
 	})
-	close(e.ready)
+	e.tell()
 	go r.copy(ctx, e)
 	return e
 }

@@ -34,7 +34,8 @@ type Entry struct {
 	claim   Claim
 	log     *Log
 	lead    *Entry        // Follow: the entry of the leader in this process
-	ready   chan struct{} // closed once the store has answered the claim
+	ready   chan struct{} // closed once the store has answered the claim; made on demand, guarded by records.mu
+	known   bool          // the store has answered; guarded likewise
 	noLead  bool          // valid after ready: this entry leads nothing
 	err     error         // valid after ready: the store's
 
@@ -78,18 +79,19 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 		r.mu.Lock()
 		e := r.live[c.Key]
 		if e == nil {
-			mine := &Entry{records: r, claim: c, ready: make(chan struct{})}
+			mine := &Entry{records: r, claim: c}
 			if r.live == nil {
 				r.live = make(map[Key]*Entry)
 			}
 			r.live[c.Key] = mine
 			r.mu.Unlock()
-			return r.ask(ctx, mine, until)
+			return r.ask(mine, until)
 		}
+		known := e.answered()
 		r.mu.Unlock()
 
 		select {
-		case <-e.ready:
+		case <-known:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -104,7 +106,7 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 		}
 		if got := r.meet(e, c, until); got != nil {
 			if got.Role == Twin && e.away { // an answer may be owed: the store knows
-				return r.ask(ctx, &Entry{records: r, claim: c, ready: make(chan struct{})}, until)
+				return r.ask(&Entry{records: r, claim: c}, until)
 			}
 			return got, nil
 		}
@@ -118,6 +120,24 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 	}
 }
 
+// answered is closed once the store has answered the claim. r.mu is held.
+func (e *Entry) answered() <-chan struct{} {
+	if e.known {
+		return closedChan
+	}
+	if e.ready == nil {
+		e.ready = make(chan struct{})
+	}
+	return e.ready
+}
+
+// tell says that the store has answered the claim. r.mu is held.
+func (e *Entry) tell() {
+	if e.known = true; e.ready != nil {
+		close(e.ready)
+	}
+}
+
 // Private makes a leader's entry that no store knows and nobody else can join.
 func Private(window int64, until time.Time) *Entry {
 	e := &Entry{Grant: Grant{Role: Lead}}
@@ -127,10 +147,10 @@ func Private(window int64, until time.Time) *Entry {
 }
 
 // ask claims at the store, and makes the entry what the grant says.
-func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, error) {
+func (r *Records) ask(e *Entry, until time.Time) (*Entry, error) {
 	// The claim is the record's, not the connection's: a client that goes
 	// away must not leave the store's answer unheard.
-	g, err := r.Store.Claim(context.WithoutCancel(ctx), e.claim)
+	g, err := r.Store.Claim(context.Background(), e.claim)
 	e.Grant = g
 	if err == nil && g.Role == Lead {
 		e.log = NewLog(r.Window)
@@ -138,17 +158,19 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 		r.mu.Lock()
 		r.live[e.claim.Key] = e
 		e.leading = true
+		e.tell()
 		r.scheduleRenewals()
 		r.mu.Unlock()
-		close(e.ready)
 		return e, nil
 	}
 	if err == nil && g.Role == Follow {
 		return r.followAway(e, until), nil
 	}
 	e.noLead, e.err = true, err
+	r.mu.Lock()
+	e.tell()
+	r.mu.Unlock()
 	r.forget(e)
-	close(e.ready)
 	if err != nil {
 		return nil, err
 	}

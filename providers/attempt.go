@@ -21,10 +21,9 @@ func (r *Relay) Try(ctx context.Context, c *Call, model string, credential int) 
 	}
 
 	u := r.base.join(c.Path, c.Query)
-	header := r.requestHeader(c, credential)
-	body, length := a.requestBody(c.Method, header, r.upstreamBody(c, model))
+	body, length := a.requestBody(c.Method, r.upstreamBody(c, model))
 	request := &http.Request{
-		Method: c.Method, URL: u, Host: u.Host, Header: header, Body: body, ContentLength: length,
+		Method: c.Method, URL: u, Host: u.Host, Header: r.requestHeader(c, credential), Body: body, ContentLength: length,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
 	var response *http.Response

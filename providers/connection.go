@@ -64,6 +64,9 @@ func (k *connection) Read(p []byte) (int, error) {
 
 // send sends a request on a connection and reads the head of its answer.
 func (a *attempt) send(request *http.Request) (*http.Response, error) {
+	if err := a.parent.Err(); err != nil {
+		return nil, err
+	}
 	k, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (a *attempt) send(request *http.Request) (*http.Response, error) {
 	}
 	k.head, k.heads = maxHead, true
 	response, err := http.ReadResponse(&k.in, request)
-	for err == nil && response.StatusCode < 200 && response.StatusCode != http.StatusSwitchingProtocols {
+	for err == nil && response.StatusCode/100 == 1 && response.StatusCode != http.StatusSwitchingProtocols {
 		response, err = http.ReadResponse(&k.in, request)
 	}
 	k.heads = false

@@ -202,19 +202,16 @@ func (emptyBody) Close() error             { return nil }
 // headers, where another would cost one more.
 //
 // A body-less request is one that net/http sends again by itself where the
-// method is idempotent or the client's own key header says so. An empty opaque body prevents that;
-// with POST, PUT and PATCH it would be sent as an empty chunked one, so those
-// have it only where such a header came.
-func (a *attempt) requestBody(method string, header http.Header, body []byte) (io.ReadCloser, int64) {
+// method is idempotent. An empty opaque body prevents that; with POST, PUT and
+// PATCH it would be sent as an empty chunked one, and is not needed.
+func (a *attempt) requestBody(method string, body []byte) (io.ReadCloser, int64) {
 	if len(body) > 0 {
 		a.body.Reset(body)
 		return io.NopCloser(&a.body), int64(len(body))
 	}
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		if header["Idempotency-Key"] == nil && header["X-Idempotency-Key"] == nil {
-			return http.NoBody, 0
-		}
+		return http.NoBody, 0
 	}
 	return emptyBody{}, 0
 }
