@@ -3,13 +3,20 @@ package providers
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"oncegate/policy"
 )
@@ -170,6 +177,58 @@ func TestALateEndSparesTheNextAttempt(t *testing.T) {
 		if got := try(t, r, call(Chat, hi)); got.err != nil {
 			t.Fatal(got.err)
 		}
+	}
+}
+
+// Whatever ends early, no answer is given to another request: the worst that
+// reused connections could do.
+func TestAnswersBelongToTheirRequests(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		id := gjson.GetBytes(body, "id").Str
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"%s",`, id)
+		if rand.IntN(2) == 0 {
+			w.(http.Flusher).Flush() // in chunks
+		}
+		if rand.IntN(8) == 0 {
+			w.Header().Set("Connection", "close")
+		}
+		fmt.Fprintf(w, `"text":"%s","choices":[{}],"again":"%s"}`, strings.Repeat("x", rand.IntN(5000)), id)
+		if rand.IntN(16) == 0 {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer s.Close()
+	r := relay(t, &upstream{url: s.URL})
+	var whole atomic.Int64
+	var all sync.WaitGroup
+	for worker := range 16 {
+		all.Go(func() {
+			for n := range 40 {
+				id := fmt.Sprintf("%d-%d", worker, n)
+				ctx, cancel := context.WithCancel(t.Context())
+				if rand.IntN(3) == 0 {
+					time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, cancel)
+				}
+				size := []int{10, 1000, 100_000}[rand.IntN(3)]
+				a, err := r.Try(ctx, call(Chat, fmt.Sprintf(`{"id":"%s","model":"m1","pad":"%s"}`, id, strings.Repeat("p", size))), "", 0)
+				if err == nil {
+					if p, err := a.Next(); err == nil && p.Last {
+						whole.Add(1)
+						if got := gjson.GetBytes(p.Data, "id").Str + gjson.GetBytes(p.Data, "again").Str; got != id+id {
+							t.Errorf("%s got the answer of %s", id, got)
+						}
+					}
+					a.Close()
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	if n := whole.Load(); n < 100 {
+		t.Errorf("only %d answers came whole", n)
 	}
 }
 
