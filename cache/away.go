@@ -27,7 +27,7 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 	if other := r.live[e.claim.Key]; other != nil && other != e && (other.away || other.leading) && other.Fence == e.Fence {
 		if reader, ok := other.log.Join(until); ok {
 			e.Reader, e.lead = reader, other
-			close(e.ready)
+			e.tell()
 			return e
 		}
 		if other.leading { // too large to be shared any more, or given up
@@ -45,7 +45,7 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 			cancel(errIdle)
 		}
 	})
-	close(e.ready)
+	e.tell()
 	go r.copy(ctx, e)
 	return e
 }

@@ -203,11 +203,16 @@ func (l *Log) trim() {
 	}
 }
 
-// End closes the log. Frames given with it are its last.
+// End closes the log. Frames given with it are its last; the slice is the
+// log's from then on.
 func (l *Log) End(frames ...Frame) {
 	l.mu.Lock()
 	l.note(frames)
-	l.frames = append(l.frames, frames...)
+	if l.frames == nil {
+		l.frames = frames
+	} else {
+		l.frames = append(l.frames, frames...)
+	}
 	l.ended = true
 	l.wake()
 	if l.done != nil {

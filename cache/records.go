@@ -45,7 +45,8 @@ type Entry struct {
 	asked   time.Time     // just before the claim was sent
 	heard   time.Time     // and just after its answer
 	lost    *lost         // its claim may have landed, though the store is away; else nil
-	ready   chan struct{} // closed once the store has answered the claim
+	ready   chan struct{} // closed once the store has answered the claim; made on demand, guarded by records.mu
+	known   bool          // the store has answered; guarded likewise
 	noLead  bool          // valid after ready: this entry leads nothing
 	err     error         // valid after ready: the store's
 
@@ -95,18 +96,19 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 		r.mu.Lock()
 		e := r.live[c.Key]
 		if e == nil {
-			mine := &Entry{records: r, claim: c, ready: make(chan struct{})}
+			mine := &Entry{records: r, claim: c}
 			if r.live == nil {
 				r.live = make(map[Key]*Entry)
 			}
 			r.live[c.Key] = mine
 			r.mu.Unlock()
-			return r.ask(ctx, mine, until)
+			return r.ask(mine, until)
 		}
+		known := e.answered()
 		r.mu.Unlock()
 
 		select {
-		case <-e.ready:
+		case <-known:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -124,7 +126,7 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 		}
 		got, ask := r.meet(e, c, until)
 		if ask {
-			return r.ask(ctx, &Entry{records: r, claim: c, ready: make(chan struct{})}, until)
+			return r.ask(&Entry{records: r, claim: c}, until)
 		}
 		if got != nil {
 			return got, nil
@@ -139,6 +141,24 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 	}
 }
 
+// answered is closed once the store has answered the claim. r.mu is held.
+func (e *Entry) answered() <-chan struct{} {
+	if e.known {
+		return closedChan
+	}
+	if e.ready == nil {
+		e.ready = make(chan struct{})
+	}
+	return e.ready
+}
+
+// tell says that the store has answered the claim. r.mu is held.
+func (e *Entry) tell() {
+	if e.known = true; e.ready != nil {
+		close(e.ready)
+	}
+}
+
 // Private makes a leader's entry that no store knows and nobody else can join.
 func Private(window int64, until time.Time) *Entry {
 	e := &Entry{Grant: Grant{Role: Lead}}
@@ -148,11 +168,11 @@ func Private(window int64, until time.Time) *Entry {
 }
 
 // ask claims at the store, and makes the entry what the grant says.
-func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, error) {
+func (r *Records) ask(e *Entry, until time.Time) (*Entry, error) {
 	// The claim is the record's, not the connection's: a client that goes
 	// away must not leave the store's answer unheard.
 	e.asked = time.Now()
-	g, err := r.Store.Claim(context.WithoutCancel(ctx), e.claim)
+	g, err := r.Store.Claim(context.Background(), e.claim)
 	e.heard = time.Now()
 	e.Grant = g
 	if err == nil && g.Role == Lead {
@@ -161,17 +181,19 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 		r.mu.Lock()
 		r.live[e.claim.Key] = e
 		e.leading = true
+		e.tell()
 		r.scheduleRenewals()
 		r.mu.Unlock()
-		close(e.ready)
 		return e, nil
 	}
 	if err == nil && g.Role == Follow {
 		return r.followAway(e, until), nil
 	}
 	e.noLead, e.err = true, err
+	r.mu.Lock()
+	e.tell()
+	r.mu.Unlock()
 	r.forget(e)
-	close(e.ready)
 	if errors.Is(err, ErrAway) {
 		return r.bypass(e.claim, err, until), err
 	}

@@ -80,7 +80,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, op *operation, wh
 	c.release, c.size = release, len(body)
 	c.up = providers.Call{
 		Wire: op.wire, Method: r.Method, Path: op.path, Query: r.URL.RawQuery,
-		Header: forwarded(r.Header), ContentType: r.Header.Get("Content-Type"), Body: body,
+		Header: r.Header, ContentType: r.Header.Get("Content-Type"), Body: body,
 	}
 	if refused = g.understand(c, r, asked); refused != nil {
 		release()

@@ -225,7 +225,7 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 			for _, rest := range frames {
 				n += len(rest.Data)
 			}
-			d.w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
+			d.ev.set(d.w.Header(), "Content-Length", strconv.Itoa(n))
 		}
 		if ended && d.entry.Log().Unrecorded() {
 			d.w.Header()["Oncegate-Recorded"] = []string{"false"}
@@ -280,9 +280,9 @@ func (d *delivery) header(head *cache.Head) {
 		h["Cache-Control"] = []string{"no-cache"}
 		h["X-Accel-Buffering"] = []string{"no"}
 	}
-	h["Oncegate-Attempts"] = []string{strconv.Itoa(head.Attempts)}
+	d.ev.set(h, "Oncegate-Attempts", strconv.Itoa(head.Attempts))
 	if head.Target != "" {
-		h["Oncegate-Target"] = []string{head.Target}
+		d.ev.set(h, "Oncegate-Target", head.Target)
 	}
 	if !head.Failed && (d.entry.Role == cache.Follow || d.entry.Role == cache.Replay) {
 		h["Idempotent-Replayed"] = []string{"true"}

@@ -59,6 +59,7 @@ type ClientKey struct {
 	Mode   *cache.Mode // nil: the model's, else the default
 
 	secret []byte
+	macs   *sync.Pool // see principal
 }
 
 // Dedupe says what is shared, and for how long.
@@ -145,10 +146,10 @@ func New(o Options) (*Gateway, error) {
 	g.clients = make(map[[32]byte]*ClientKey, len(o.Keys))
 	for i := range o.Keys {
 		k := &o.Keys[i]
-		k.secret = g.derive("key", k.Name)
+		k.secret, k.macs = g.derive("key", k.Name), new(sync.Pool)
 		g.clients[k.Hash] = k
 	}
-	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", "")}
+	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
 	g.metrics = newMetrics(o.Registry, o.Upstreams, g.relaxed)
 	g.records = &cache.Records{
 		Store: newTimed(o.Store, g.metrics.store), Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,

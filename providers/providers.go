@@ -38,7 +38,7 @@ type Call struct {
 	Method      string
 	Path        string      // after /v1, escaped, with a leading slash: /chat/completions
 	Query       string      // raw, undecoded, without ?
-	Header      http.Header // what is forwarded; never a credential
+	Header      http.Header // as the client sent it: what is between it and us stays here
 	ContentType string      // of Body
 	Body        []byte      // as the client sent it, decoded from its Content-Encoding
 	Model       string      // as the client named it; "" when it named none

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"strings"
@@ -185,6 +186,21 @@ func TestEventsWithoutTheirType(t *testing.T) {
 	got := try(t, relay(t, serve(t, answer(200, "text/plain", text("a")+finish+done))), call(Chat, hiStream))
 	if got.err != nil || got.header.Get("Content-Type") != "text/event-stream" || got.bytes() != text("a")+finish+done {
 		t.Fatalf("%v %v", got.err, got.header)
+	}
+}
+
+// TestDeepNesting: brackets alone, which a reader that recurses would follow
+// until the process has no stack left.
+func TestDeepNesting(t *testing.T) {
+	deep := bytes.Repeat([]byte("["), 8<<20)
+	if _, ok := judgeJSON(Embeddings, deep); ok {
+		t.Error("brackets are an answer")
+	}
+	if object := append([]byte(`{"a":`), deep...); isObject(object) {
+		t.Error("brackets are an object")
+	}
+	if got := unterminated(append([]byte("data: "), deep...)); got != nil {
+		t.Error("brackets are an event")
 	}
 }
 

@@ -229,15 +229,16 @@ func (s *Store) index(conn *sql.Conn) error {
 // errNoRow says that a record is not on disk (any more).
 var errNoRow = sql.ErrNoRows
 
-// readFrames reads a record's frames; cache.ErrCodec when they are damaged.
-func (s *Store) readFrames(k cache.Key, f cache.Fence) ([]cache.Frame, error) {
+// readAnswer reads a record's frames, encoded; cache.ErrCodec when they are
+// damaged.
+func (s *Store) readAnswer(k cache.Key, f cache.Fence) ([]byte, error) {
 	var b []byte
 	err := s.db.QueryRowContext(context.Background(),
 		"SELECT frames FROM records WHERE key = ? AND fence = ?", k[:], int64(f)).Scan(&b)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = cache.DecodeFrames(b)
 	}
-	return cache.DecodeFrames(b)
+	return b, err
 }
 
 var (

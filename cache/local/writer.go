@@ -60,17 +60,17 @@ type op struct {
 	posted chan error   // post: told how it went; nil: nobody asks
 }
 
-// row is what is written of a record. Its frames become bytes in the writer.
+// row is what is written of a record.
 type row struct {
 	fingerprint [32]byte
-	result      *cache.Result
+	kept        kept
 	keep        time.Duration
 	owed        []time.Time
 }
 
 // rowOf gives a record's row as its settlement will make it.
 func rowOf(r *record, p *pending) row {
-	return row{fingerprint: r.fingerprint, result: p.result, keep: p.keep, owed: p.owed}
+	return row{fingerprint: r.fingerprint, kept: p.kept, keep: p.keep, owed: p.owed}
 }
 
 // newWriter makes a writer on its own connection. begun is asked, once the
@@ -201,9 +201,9 @@ func (w *writer) commit(batch []op) error {
 				break
 			}
 			lines = append(lines, o.lines...)
-			res := o.row.result
+			res := &o.row.kept.result
 			_, err = stmt(insert).ExecContext(ctx, o.key[:], int64(o.fence), o.row.fingerprint[:], res.Cut,
-				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), cache.EncodeFrames(res.Frames))
+				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), o.row.kept.answer)
 		case update:
 			_, err = stmt(update).ExecContext(ctx, owedBytes(o.owed), o.key[:], int64(o.fence))
 		case erase:
