@@ -136,13 +136,18 @@ func (l *ledger) work(ctx context.Context, whoever bool) error {
 // push appends what was booked to a tail. An element whose acknowledgement was
 // lost is sent again, as it was and under its number, before any other.
 func (l *ledger) push() error {
-	if len(l.waiting) == 0 {
-		l.mu.Lock()
-		booked := l.booked
-		l.booked = cache.Tally{}
-		l.mu.Unlock()
-		l.waiting = encodeTally(&booked)
+	if err := l.send(); err != nil { // what waits from before
+		return err
 	}
+	l.mu.Lock()
+	booked := l.booked
+	l.booked = cache.Tally{}
+	l.mu.Unlock()
+	l.waiting = encodeTally(&booked)
+	return l.send()
+}
+
+func (l *ledger) send() error {
 	for len(l.waiting) > 0 {
 		if !l.sentAt.IsZero() && time.Since(l.sentAt) > rememberPush-time.Hour {
 			l.s.oops("ledger", fmt.Errorf("up to %d sums may have been written a day ago, or not: they are dropped", pushSums))
