@@ -44,12 +44,12 @@ local function recall(steps, nonce, kind)
   return string.match(steps, nonce .. ' ' .. kind .. ' (%d) ([%a_]*) (%d) (%d+);')
 end
 
--- remember keeps the latest 4 KiB, some sixty steps.
+-- remember keeps the latest 16 KiB, some 240 steps.
 local function remember(steps, nonce, kind, role, share, lapsed, fence)
   steps = steps or ''
   if not nonce or nonce == '' then return steps end
   steps = steps .. nonce .. ' ' .. kind .. ' ' .. role .. ' ' .. share .. ' ' .. lapsed .. ' ' .. fence .. ';'
-  while #steps > 4096 do
+  while #steps > 16384 do
     steps = string.sub(steps, string.find(steps, ';', 1, true) + 1)
   end
   return steps
