@@ -27,7 +27,8 @@ const (
 // length of its payload, and its payload. Numbers are unsigned varints. A
 // head's payload is its status, attempts, bits, reason, target, and its
 // header, sorted: names with their values, each list preceded by its length.
-// A bill's is its numbers in the order of Bill, then its texts.
+// A bill's is its numbers in the order of Bill, then its texts; an error's the
+// length of its head, the head and the data.
 func EncodeFrames(frames []Frame) []byte {
 	size := 8
 	for i := range frames {
@@ -44,6 +45,10 @@ func EncodeFrames(frames []Frame) []byte {
 			b = appendBytes(b, appendHead(head[:0], f.Head))
 		case BillFrame:
 			b = appendBytes(b, appendBill(head[:0], f.Bill))
+		case ErrorFrame:
+			told := appendHead(head[:0], f.Head)
+			b = binary.AppendUvarint(b, uint64(uvarintSize(len(told))+len(told)+len(f.Data)))
+			b = append(appendBytes(b, told), f.Data...)
 		default:
 			b = appendBytes(b, f.Data)
 		}
@@ -55,7 +60,7 @@ func EncodeFrames(frames []Frame) []byte {
 // of it for long should be no larger than it must.
 func encodedSize(f *Frame) int {
 	n := len(f.Data) + 5
-	if h := f.Head; h != nil && f.Kind == HeadFrame {
+	if h := f.Head; h != nil {
 		n += len(h.Reason) + len(h.Target) + 12
 		for name, values := range h.Header {
 			n += len(name) + 2
@@ -69,6 +74,8 @@ func encodedSize(f *Frame) int {
 	}
 	return n
 }
+
+func uvarintSize(n int) int { return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n))) }
 
 func appendHead(b []byte, h *Head) []byte {
 	var bits byte
@@ -125,7 +132,13 @@ func DecodeFrames(b []byte) ([]Frame, error) {
 			if f.Bill = decodeBill(payload); f.Bill == nil {
 				d.bad = true
 			}
-		case f.Kind > HeadFrame && f.Kind <= ErrorFrame:
+		case f.Kind == ErrorFrame:
+			told := decoder{rest: payload}
+			if f.Head = decodeHead(told.bytes()); f.Head == nil || told.bad {
+				d.bad = true
+			}
+			f.Data = told.rest
+		case f.Kind > HeadFrame && f.Kind < ErrorFrame:
 			f.Data = payload
 		default:
 			d.bad = true

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -391,4 +392,34 @@ func explicitKey(t *testing.T, u *up.Server, a, b *harness.Gateway, name string)
 	problem{422, "idempotency_key_reused", "false", "refused", "key_reused", ""}.want(t, b.Chat(said("other"), key))
 	wantText(t, a.Chat(body, key), text, "replayed", "key")
 	wantCalls(t, u, before+1)
+}
+
+// A stream that breaks after its first content ends with the same error event
+// for those who follow it on another node.
+func TestNodesStreamBreaks(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{})
+	u := up.New(t, up.Seq(up.Open(), up.Events(up.Role(), up.Chunk("one")), up.Gate(gate), up.RST))
+	_, a, b := nodes(t, u)
+	led, followed := a.Open(harness.Chat, cc(stream)), (*harness.Stream)(nil)
+	u.Call(1)
+	followed = b.Open(harness.Chat, cc(stream))
+	for _, s := range []*harness.Stream{led, followed} {
+		if words(append([]string{s.Next()}, s.Next())) != "one" {
+			t.Fatalf("it begins with %q", s.Raw())
+		}
+	}
+	close(gate)
+	for name, s := range map[string]*harness.Stream{"the leader's": led, "the follower's": followed} {
+		rest := s.Rest()
+		if len(rest) != 1 || !strings.Contains(rest[0], `"upstream_error"`) {
+			t.Errorf("%s client got %q", name, s.Raw())
+		}
+	}
+	idle(t, b)
+	for _, g := range []*harness.Gateway{a, b} {
+		if n := g.Metrics().Sum("oncegate_requests_total", `outcome="failed"`); n != 1 {
+			t.Errorf("%v requests failed", n)
+		}
+	}
 }
