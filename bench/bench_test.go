@@ -151,7 +151,9 @@ func TestGates(t *testing.T) {
 	good := table{
 		floor:   column{unique: 100, stream: 200},
 		gateway: column{unique: 160, stream: 300, replay: 70, follower: 70, held: 45, start: 100},
-		crowd:   1000, crowdCalls: 1, noise: []float64{100},
+		redis:   column{unique: 220, median: 500, paced: 10},
+		trips:   2, followed: 500, subscribed: 16, direct: 100,
+		crowd: 1000, crowdCalls: 1, noise: []float64{100},
 	}
 	if !good.passed() {
 		t.Error("at the gate is not over it")
@@ -164,6 +166,12 @@ func TestGates(t *testing.T) {
 		"held":     func(t *table) { t.gateway.held = 45.1 },
 		"start":    func(t *table) { t.gateway.start = 101 },
 		"crowd":    func(t *table) { t.crowdCalls = 2 },
+
+		"unique on Redis": func(t *table) { t.redis.unique = 221 },
+		"round trips":     func(t *table) { t.trips = 2.01 },
+		"median on Redis": func(t *table) { t.redis.median = 501 },
+		"followed":        func(t *table) { t.redis.paced = 10.1 },
+		"connections":     func(t *table) { t.subscribed = 17 },
 	} {
 		bad := good
 		spoil(&bad)
@@ -174,5 +182,14 @@ func TestGates(t *testing.T) {
 		if bad.print(&out); strings.Count(out.String(), "MISSED") != 1 {
 			t.Errorf("%s:\n%s", name, out.String())
 		}
+	}
+}
+
+// TestLeftOut: without Redis the table is about the rest, and says so.
+func TestLeftOut(t *testing.T) {
+	var out strings.Builder
+	(&table{floor: column{unique: 100}, gateway: column{unique: 150}, noise: []float64{100}}).print(&out)
+	if s := out.String(); strings.Contains(s, "round trips") || !strings.Contains(s, "no redis-server") {
+		t.Error(s)
 	}
 }

@@ -6,7 +6,8 @@
 // request as a ratio to the floor in the same run.
 //
 // Each peer runs alone, as a process of its own on core 1 with GOMAXPROCS=1;
-// the load generator and the upstream share core 0. Every request carries a
+// the load generator and the upstream share core 0, with Redis where a gateway
+// needs it and the node whose streams another follows. Every request carries a
 // nonce, and every answer is compared with the whole of what it must be.
 package main
 
@@ -32,7 +33,7 @@ func main() {
 	flag.BoolVar(&o.verbose, "v", false, "tell each measurement, and how busy both cores were")
 	flag.Parse()
 	o.warm, o.length, o.settle = 500*time.Millisecond, 2*time.Second, 3*time.Second
-	o.held, o.crowd = 2000, 1000
+	o.held, o.crowd, o.followed = 2000, 1000, 500
 	if *short {
 		o.warm, o.length, o.settle = 300*time.Millisecond, 700*time.Millisecond, time.Second
 	}
@@ -70,6 +71,7 @@ type options struct {
 	settle    time.Duration // with all held streams open, before memory is read
 	held      int           // streams held at once
 	crowd     int           // followers of one stream
+	followed  int           // streams that one node leads and another follows
 }
 
 func fail(err error) {

@@ -24,8 +24,12 @@ type peer struct {
 	ready time.Duration // from its start to its first 200
 }
 
-// startPeer starts a peer and makes calls until one is answered.
-func startPeer(dir string, up *upstream, o options, gateway bool) (*peer, error) {
+// ownStore is the embedded store, in a directory of the peer's own.
+const ownStore = "local:"
+
+// startPeer starts a peer on a core, and makes calls until one is answered. It
+// is a gateway on that store, or the floor if there is none.
+func startPeer(core int, dir string, up *upstream, o options, store string) (*peer, error) {
 	dir, err := os.MkdirTemp(dir, "peer")
 	if err != nil {
 		return nil, err
@@ -39,20 +43,23 @@ func startPeer(dir string, up *upstream, o options, gateway bool) (*peer, error)
 		return nil, err
 	}
 	name, args := self, []string{"floor", listen, "http://" + up.Addr().String()}
-	if gateway {
+	if store != "" {
+		if store == ownStore {
+			store += filepath.Join(dir, "data")
+		}
 		admin, err := freeAddr()
 		if err != nil {
 			return nil, err
 		}
 		config := filepath.Join(dir, "config.yaml")
-		if err := os.WriteFile(config, gatewayConfig(dir, listen, admin, up.Addr().String()), 0o600); err != nil {
+		if err := os.WriteFile(config, gatewayConfig(store, listen, admin, up.Addr().String()), 0o600); err != nil {
 			return nil, err
 		}
 		name, args = o.binary, []string{"serve", "--config", config}
 	}
 	start := time.Now()
 	p := &peer{addr: listen}
-	if p.process, err = startProcess(filepath.Join(dir, "log"), name, args...); err != nil {
+	if p.process, err = startProcess(core, filepath.Join(dir, "log"), name, args...); err != nil {
 		return nil, err
 	}
 	if err := p.awaitReady(start); err != nil {
@@ -78,16 +85,16 @@ func (p *peer) awaitReady(start time.Time) error {
 	return fmt.Errorf("no answer within 10 s: %w", last)
 }
 
-// gatewayConfig is a plain gateway with all that counts switched on: a key,
-// the embedded store, the default mode.
-func gatewayConfig(dir, listen, admin, up string) []byte {
+// gatewayConfig is a plain gateway with all that counts switched on: a key, a
+// store, the default mode.
+func gatewayConfig(store, listen, admin, up string) []byte {
 	hash := sha256.Sum256([]byte(clientKey))
 	return fmt.Appendf(nil, `server: {listen: %q, admin_listen: %q}
 auth: {keys: [{name: bench, hash: "sha256:%s"}]}
 store: {url: %q}
 providers: [{name: up, kind: openai, base_url: "http://%s/v1", api_keys: [bench]}]
 models: [{name: "*", targets: [{provider: up}]}]
-`, listen, admin, hex.EncodeToString(hash[:]), "local:"+filepath.Join(dir, "data"), up)
+`, listen, admin, hex.EncodeToString(hash[:]), store, up)
 }
 
 // freeAddr finds a port that is free now.

@@ -78,16 +78,16 @@ func manyFiles() error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
 }
 
-// process is a peer running on core 1.
+// process is a peer, or what it needs, running on one core.
 type process struct {
 	cmd *exec.Cmd
 	log *os.File
 	end chan error
 }
 
-// startProcess starts a peer on core 1 with one thread of Go code; its output
-// goes to a file.
-func startProcess(log string, name string, args ...string) (*process, error) {
+// startProcess starts a program on a core, with one thread of Go code; its
+// output goes to a file.
+func startProcess(core int, log string, name string, args ...string) (*process, error) {
 	f, err := os.Create(log)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func startProcess(log string, name string, args ...string) (*process, error) {
 	// A child starts on the core of the thread that forks.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := setCore(cores.peer); err != nil {
+	if err := setCore(core); err != nil {
 		return nil, err
 	}
 	err = p.cmd.Start()

@@ -7,18 +7,24 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+	"time"
 )
 
-// column is what was measured of one peer: CPU in us a call, memory in KiB a
-// stream, times in ms, medians in us. 0 is not measured.
+// column is what was measured of one peer: CPU in us a call, and of the paced
+// streams in percent of a core, memory in KiB a stream, times in ms, medians in
+// us. 0 is not measured.
 type column struct {
 	unique, keyed, stream, replay, follower float64
-	held, start, median                     float64
+	held, start, median, paced              float64
 }
 
 // table is what was measured.
 type table struct {
 	floor, gateway column
+	redis          column    // of a gateway on Redis; none is measured where there is no redis-server
+	trips          float64   // round trips to Redis of one call
+	followed       int       // streams that one node led and another followed: what paced is of
+	subscribed     float64   // connections to Redis, beside the pool, of a node that follows them
 	direct         float64   // median of the upstream alone, us
 	crowd          int       // followers of one stream
 	crowdCalls     int64     // upstream calls that they made
@@ -34,6 +40,12 @@ const (
 	gateFollower = 0.7
 	gateHeld     = 45
 	gateStart    = 100
+
+	gateRedis      = 2.2
+	gateTrips      = 2
+	gateRedisAdded = 0.4 // ms
+	gateFollowing  = 10  // percent of a core
+	gateSubscribed = 16
 )
 
 // row is one line: figures of both peers, and what is held against the gate.
@@ -59,6 +71,16 @@ func (t *table) rows() []row {
 	}
 	if t.crowd > 0 {
 		rows = append(rows, row{fmt.Sprintf("upstream calls of %d followers of a stream", t.crowd), 0, float64(t.crowdCalls), "", float64(t.crowdCalls), 1, "%.0f"})
+	}
+	if t.redis.unique > 0 {
+		added := (t.redis.median - t.direct) / 1000
+		rows = append(rows,
+			row{"on Redis: unique 1 KB request", f.unique, t.redis.unique, "us", t.redis.unique / f.unique, gateRedis, "%.2f x"},
+			row{"its round trips", 0, t.trips, "", t.trips, gateTrips, "%.2f"},
+			row{"added to the median at 400/s", (f.median - t.direct) / 1000, added, "ms", added, gateRedisAdded, "%.2f ms"},
+			row{fmt.Sprintf("%d streams led on another node, %d chunks/s each", t.followed, time.Second/pace), f.paced, t.redis.paced, "%", t.redis.paced, gateFollowing, "%.0f %%"},
+			row{"connections for that", 0, t.subscribed, "", t.subscribed, gateSubscribed, "%.0f"},
+		)
 	}
 	return rows
 }
@@ -103,6 +125,9 @@ func (t *table) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", r.name, figure(r.floor), figure(r.gateway), r.unit, result, gate, verdict)
 	}
 	w.Flush()
+	if t.gateway.unique > 0 && t.redis.unique == 0 {
+		fmt.Fprintln(out, "Left out: all rows on Redis: there is no redis-server.")
+	}
 	fmt.Fprintf(out, "CPU a call, the best of %d rounds; the floor's unique request took %.0f to %.0f us.\n",
 		len(t.noise), slices.Min(t.noise), slices.Max(t.noise))
 }

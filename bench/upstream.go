@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -32,6 +33,7 @@ type upstream struct {
 	// not stream before the first byte, streams after their first chunk.
 	gate  atomic.Pointer[chan struct{}]
 	delay atomic.Int64 // before an answer's first byte, in ns
+	pace  atomic.Int64 // between two events of a stream, in ns
 }
 
 func startUpstream() (*upstream, error) {
@@ -120,6 +122,11 @@ func (u *upstream) stream(c net.Conn, nonce string, usage bool) bool {
 		out = out[:0]
 		if i == 0 {
 			u.wait()
+			if pace := u.pace.Load(); pace > 0 { // not all in step
+				time.Sleep(rand.N(time.Duration(pace)))
+			}
+		} else if pace := u.pace.Load(); pace > 0 {
+			time.Sleep(time.Duration(pace))
 		}
 	}
 	_, err := io.WriteString(c, "0\r\n\r\n")

@@ -14,18 +14,24 @@ const (
 	publishEvery = 20 * time.Millisecond // frames wait so long for others to be published with
 	publishBytes = 16 << 10              // or until there are so many bytes of them
 	readAgain    = 250 * time.Millisecond
-	lostAfter    = time.Second // a copy is given up when the store has not answered for so long
+	lostAfter    = time.Second // a copy of which nothing is here is given up when the store has not answered for so long
 )
 
 var errIdle = errors.New("cache: nobody reads the copy any more")
 
-// followAway makes an entry a follower of a call that another node leads.
+// followAway makes an entry a follower of a call that another node leads; or
+// this one, when the store was asked for what it is owed.
 func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if other := r.live[e.claim.Key]; other != nil && other != e && other.away && other.Fence == e.Fence {
+	if other := r.live[e.claim.Key]; other != nil && other != e && (other.away || other.leading) && other.Fence == e.Fence {
 		if reader, ok := other.log.Join(until); ok {
 			e.Reader, e.lead = reader, other
+			e.tell()
+			return e
+		}
+		if other.leading { // too large to be shared any more, or given up
+			e.Role, e.Share = Twin, ""
 			close(e.ready)
 			return e
 		}
@@ -39,7 +45,7 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 			cancel(errIdle)
 		}
 	})
-	close(e.ready)
+	e.tell()
 	go r.copy(ctx, e)
 	return e
 }
@@ -64,7 +70,7 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 			r.forget(e) // first: who is told claims anew
 			e.log.lose()
 			return
-		case err != nil && time.Since(silent) > lostAfter:
+		case err != nil && time.Since(silent) > r.patience(n):
 			r.oops("read", err)
 			r.forget(e) // who reads it claims anew, and runs unprotected if need be
 			e.log.lose()
@@ -81,6 +87,7 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 			return
 		case res != nil:
 			e.log.mark(res.State == Completed, true)
+			e.log.endAt(res.Ended)
 			r.forget(e)
 			e.log.End(frames...)
 			return
@@ -91,6 +98,16 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 		}
 		n += len(frames)
 	}
+}
+
+// patience is how long a copy of so many frames outlasts a store that does not
+// answer. Who was shown nothing may claim anew; who was shown a part can only
+// wait, for as long as the leader may hold its lease.
+func (r *Records) patience(frames int) time.Duration {
+	if frames == 0 {
+		return lostAfter
+	}
+	return max(lostAfter, r.Lease)
 }
 
 // Wanted says that somebody on another node reads the log of a call that is

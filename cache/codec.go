@@ -27,26 +27,55 @@ const (
 // length of its payload, and its payload. Numbers are unsigned varints. A
 // head's payload is its status, attempts, bits, reason, target, and its
 // header, sorted: names with their values, each list preceded by its length.
+// A bill's is its numbers in the order of Bill, then its texts; an error's the
+// length of its head, the head and the data.
 func EncodeFrames(frames []Frame) []byte {
-	size := 16
-	for _, f := range frames {
-		size += len(f.Data) + 16
-		if f.Head != nil {
-			size += 512
-		}
+	size := 8
+	for i := range frames {
+		size += encodedSize(&frames[i])
 	}
+	var head [512]byte
 	b := append(make([]byte, 0, size), codecVersion)
 	b = binary.AppendUvarint(b, uint64(len(frames)))
-	for _, f := range frames {
+	for i := range frames {
+		f := &frames[i]
 		b = append(b, byte(f.Kind))
-		if f.Kind == HeadFrame {
-			b = appendBytes(b, appendHead(nil, f.Head))
-		} else {
+		switch f.Kind {
+		case HeadFrame:
+			b = appendBytes(b, appendHead(head[:0], f.Head))
+		case BillFrame:
+			b = appendBytes(b, appendBill(head[:0], f.Bill))
+		case ErrorFrame:
+			told := appendHead(head[:0], f.Head)
+			b = binary.AppendUvarint(b, uint64(uvarintSize(len(told))+len(told)+len(f.Data)))
+			b = append(appendBytes(b, told), f.Data...)
+		default:
 			b = appendBytes(b, f.Data)
 		}
 	}
 	return b
 }
+
+// encodedSize is about what a frame takes, and no less as a rule: what is kept
+// of it for long should be no larger than it must.
+func encodedSize(f *Frame) int {
+	n := len(f.Data) + 5
+	if h := f.Head; h != nil {
+		n += len(h.Reason) + len(h.Target) + 12
+		for name, values := range h.Header {
+			n += len(name) + 2
+			for _, v := range values {
+				n += len(v) + 2
+			}
+		}
+	}
+	if b := f.Bill; b != nil {
+		n += len(b.Model) + len(b.Source) + len(b.Rates) + 48
+	}
+	return n
+}
+
+func uvarintSize(n int) int { return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n))) }
 
 func appendHead(b []byte, h *Head) []byte {
 	var bits byte
@@ -61,7 +90,7 @@ func appendHead(b []byte, h *Head) []byte {
 	b = append(b, bits)
 	b = appendBytes(b, h.Reason)
 	b = appendBytes(b, h.Target)
-	names := make([]string, 0, len(h.Header))
+	names := make([]string, 0, 16)
 	for name := range h.Header {
 		names = append(names, name)
 	}
@@ -99,7 +128,17 @@ func DecodeFrames(b []byte) ([]Frame, error) {
 			if f.Head = decodeHead(payload); f.Head == nil {
 				d.bad = true
 			}
-		case f.Kind > HeadFrame && f.Kind <= ErrorFrame:
+		case f.Kind == BillFrame:
+			if f.Bill = decodeBill(payload); f.Bill == nil {
+				d.bad = true
+			}
+		case f.Kind == ErrorFrame:
+			told := decoder{rest: payload}
+			if f.Head = decodeHead(told.bytes()); f.Head == nil || told.bad {
+				d.bad = true
+			}
+			f.Data = told.rest
+		case f.Kind > HeadFrame && f.Kind < ErrorFrame:
 			f.Data = payload
 		default:
 			d.bad = true

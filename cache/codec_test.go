@@ -16,7 +16,7 @@ func codecSample() []Frame {
 		{Kind: BodyFrame, Data: []byte("data: {\"a\":0,\"b\":null}\n\n\x00\xff")},
 		{Kind: BodyFrame, Data: []byte{}},
 		{Kind: UsageFrame, Data: []byte("data: {}\n\n")},
-		{Kind: ErrorFrame, Data: bytes.Repeat([]byte("x"), 300)},
+		{Kind: ErrorFrame, Head: &Head{Status: 502, Failed: true, Reason: "stream_broken", Target: "a/b"}, Data: bytes.Repeat([]byte("x"), 300)},
 	}
 }
 

@@ -8,12 +8,14 @@ const (
 	BodyFrame                       // bytes of the answer: of SSE, whole events
 	UsageFrame                      // a usage event, only for readers that asked for it
 	ErrorFrame                      // an error told inside a stream that had begun
+	BillFrame                       // what the whole answer cost; the last frame, shown to no client
 )
 
 // Frame is one entry of a record's log. It is never changed once appended.
 type Frame struct {
 	Kind FrameKind
-	Head *Head  // HeadFrame only
+	Head *Head  // HeadFrame, ErrorFrame
+	Bill *Bill  // BillFrame
 	Data []byte // the others: bytes for the client, as they came
 }
 

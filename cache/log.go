@@ -18,15 +18,17 @@ type Log struct {
 	mu      sync.Mutex
 	onIdle  func() // called, without the lock, when the last reader has left
 	frames  []Frame
-	fate    *Head // how the answer came out: its head, or of an error told inside it
-	whole   bool  // it ended as an answer that others may be given
-	unkept  bool  // the store could not be told of the end
-	lost    bool  // its leader, on another node, was lost before the end
-	first   int   // index of frames[0]: those before it were dropped
-	held    int64 // size of frames
-	opened  *Head // the upstream has answered 200 and nothing was appended yet
-	over    bool  // grew beyond the window
-	closed  bool  // abandoned: takes no readers, though it may still run
+	fate    *Head     // how the answer came out: its head, or of an error told inside it
+	whole   bool      // it ended as an answer that others may be given
+	bill    *Bill     // what it cost, once it is known
+	unkept  bool      // the store could not be told of the end
+	endedBy time.Time // of a copy: see Result.Ended
+	lost    bool      // its leader, on another node, was lost before the end
+	first   int       // index of frames[0]: those before it were dropped
+	held    int64     // size of frames
+	opened  *Head     // the upstream has answered 200 and nothing was appended yet
+	over    bool      // grew beyond the window
+	closed  bool      // abandoned: takes no readers, though it may still run
 	ended   bool
 	done    chan struct{} // closed at the end; made on demand
 	readers []*Reader
@@ -60,12 +62,22 @@ func (l *Log) Fate() (head *Head, whole bool) {
 	return l.fate, l.whole
 }
 
+// Bill is what the answer cost; nil if nothing is known of that. It is final
+// once the log is Done.
+func (l *Log) Bill() *Bill {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bill
+}
+
 // note remembers the heads, whose frames may be dropped while the answer goes
-// on.
+// on, and the bill.
 func (l *Log) note(frames []Frame) {
-	for _, f := range frames {
-		if f.Head != nil {
+	for i := range frames {
+		if f := &frames[i]; f.Head != nil {
 			l.fate = f.Head
+		} else if f.Bill != nil {
+			l.bill = f.Bill
 		}
 	}
 }
@@ -75,6 +87,19 @@ func (l *Log) mark(whole, recorded bool) {
 	l.mu.Lock()
 	l.whole, l.unkept = whole, !recorded
 	l.mu.Unlock()
+}
+
+// endAt says, before the end of a copy, when that was by the store's clock.
+func (l *Log) endAt(t time.Time) {
+	l.mu.Lock()
+	l.endedBy = t
+	l.mu.Unlock()
+}
+
+func (l *Log) endedAt() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.endedBy
 }
 
 // lose ends a copy of a log whose leader was lost.
@@ -178,11 +203,16 @@ func (l *Log) trim() {
 	}
 }
 
-// End closes the log. Frames given with it are its last.
+// End closes the log. Frames given with it are its last; the slice is the
+// log's from then on.
 func (l *Log) End(frames ...Frame) {
 	l.mu.Lock()
 	l.note(frames)
-	l.frames = append(l.frames, frames...)
+	if l.frames == nil {
+		l.frames = frames
+	} else {
+		l.frames = append(l.frames, frames...)
+	}
 	l.ended = true
 	l.wake()
 	if l.done != nil {

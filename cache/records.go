@@ -17,8 +17,15 @@ type Records struct {
 	Lease  time.Duration // how long a claim lasts without renewal
 	Window int64         // bytes: the largest answer that is kept, see Log
 	Debt   time.Duration // how long an undelivered answer waits for its unmarked retry
+	// Shared: other nodes use the store too, and may take what is owed of a call
+	// that is still in flight here.
+	Shared bool
 	// Oops is told of a background step that failed; may be nil.
 	Oops func(step string, err error)
+	// GiveBack ends, behind, a claim whose answer was lost (ErrLost): by this
+	// settlement if it landed, and so that it can't land any more if it did
+	// not. Nil: the store does what is needed by itself.
+	GiveBack func(Claim, *Settlement)
 
 	mu       sync.Mutex
 	live     map[Key]*Entry
@@ -29,22 +36,31 @@ type Records struct {
 type Entry struct {
 	Grant
 	Reader *Reader // of Lead, Follow and Replay
+	Lines  []Line  // of Lead: what the call came to, to be booked with its settlement; of a private one nobody books them
 
 	records *Records
 	claim   Claim
 	log     *Log
 	lead    *Entry        // Follow: the entry of the leader in this process
-	ready   chan struct{} // closed once the store has answered the claim
+	asked   time.Time     // just before the claim was sent
+	heard   time.Time     // and just after its answer
+	lost    *lost         // its claim may have landed, though the store is away; else nil
+	ready   chan struct{} // closed once the store has answered the claim; made on demand, guarded by records.mu
+	known   bool          // the store has answered; guarded likewise
 	noLead  bool          // valid after ready: this entry leads nothing
 	err     error         // valid after ready: the store's
 
 	// Of a leader's entry; guarded by records.mu.
 	owed     []time.Time // when clients left without all of it
+	told     int         // how many of those the store was told of at once, and keeps
 	leading  bool        // its claim is held
 	away     bool        // it is led on another node: log is a copy
 	wanted   bool        // somebody on another node reads the log: it is published
+	ended    bool        // its readers have the end: nobody joins any more
 	settling bool
-	fenced   bool // another leads: there is nothing to renew
+	fenced   bool          // another leads: there is nothing to renew
+	settled  bool          // the store was told, or could not be
+	over     chan struct{} // closed once it is settled; made on demand
 }
 
 // Log is the record's log: for a leader to fill. Only a Mismatch and a Twin
@@ -71,50 +87,75 @@ func NewNonce() (n Nonce) {
 // ended by Settle.
 //
 // An error is the store's, or ctx's cause when it ends while another request's
-// step is waited for.
+// step is waited for. With ErrAway comes an entry all the same, for a call that
+// is to run without protection: it is as Private makes one, and must be ended
+// by Settle too.
 func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, error) {
 	c.Nonce, c.Lease = NewNonce(), r.Lease
 	for {
 		r.mu.Lock()
 		e := r.live[c.Key]
 		if e == nil {
-			mine := &Entry{records: r, claim: c, ready: make(chan struct{})}
+			mine := &Entry{records: r, claim: c}
 			if r.live == nil {
 				r.live = make(map[Key]*Entry)
 			}
 			r.live[c.Key] = mine
 			r.mu.Unlock()
-			return r.ask(ctx, mine, until)
+			return r.ask(mine, until)
 		}
+		known := e.answered()
 		r.mu.Unlock()
 
 		select {
-		case <-e.ready:
+		case <-known:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 		if e.noLead {
+			if errors.Is(e.err, ErrAway) { // for everyone
+				return Private(r.Window, until), e.err
+			}
 			if e.err != nil {
-				return nil, e.err // the store is away for everyone
+				return nil, e.err
 			}
 			if got := e.alike(c, until); got != nil {
 				return got, nil
 			}
 			continue // what that request was says nothing of this one
 		}
-		if got := r.meet(e, c, until); got != nil {
-			if got.Role == Twin && e.away { // an answer may be owed: the store knows
-				return r.ask(ctx, &Entry{records: r, claim: c, ready: make(chan struct{})}, until)
-			}
+		got, ask := r.meet(e, c, until)
+		if ask {
+			return r.ask(&Entry{records: r, claim: c}, until)
+		}
+		if got != nil {
 			return got, nil
 		}
 		// About to be settled: ask again then.
 		select {
-		case <-e.log.Done():
+		case <-r.over(e):
 			r.forget(e)
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
+	}
+}
+
+// answered is closed once the store has answered the claim. r.mu is held.
+func (e *Entry) answered() <-chan struct{} {
+	if e.known {
+		return closedChan
+	}
+	if e.ready == nil {
+		e.ready = make(chan struct{})
+	}
+	return e.ready
+}
+
+// tell says that the store has answered the claim. r.mu is held.
+func (e *Entry) tell() {
+	if e.known = true; e.ready != nil {
+		close(e.ready)
 	}
 }
 
@@ -127,10 +168,12 @@ func Private(window int64, until time.Time) *Entry {
 }
 
 // ask claims at the store, and makes the entry what the grant says.
-func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, error) {
+func (r *Records) ask(e *Entry, until time.Time) (*Entry, error) {
 	// The claim is the record's, not the connection's: a client that goes
 	// away must not leave the store's answer unheard.
-	g, err := r.Store.Claim(context.WithoutCancel(ctx), e.claim)
+	e.asked = time.Now()
+	g, err := r.Store.Claim(context.Background(), e.claim)
+	e.heard = time.Now()
 	e.Grant = g
 	if err == nil && g.Role == Lead {
 		e.log = NewLog(r.Window)
@@ -138,17 +181,22 @@ func (r *Records) ask(ctx context.Context, e *Entry, until time.Time) (*Entry, e
 		r.mu.Lock()
 		r.live[e.claim.Key] = e
 		e.leading = true
+		e.tell()
 		r.scheduleRenewals()
 		r.mu.Unlock()
-		close(e.ready)
 		return e, nil
 	}
 	if err == nil && g.Role == Follow {
 		return r.followAway(e, until), nil
 	}
 	e.noLead, e.err = true, err
+	r.mu.Lock()
+	e.tell()
+	r.mu.Unlock()
 	r.forget(e)
-	close(e.ready)
+	if errors.Is(err, ErrAway) {
+		return r.bypass(e.claim, err, until), err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -178,31 +226,70 @@ func (e *Entry) alike(c Claim, until time.Time) *Entry {
 	return (&Entry{Grant: e.Grant, records: e.records, claim: c}).replay(until)
 }
 
-// meet decides a claim on a record in flight in this process. nil: its log was
-// abandoned, or it takes a debt that is on its way to the store.
-func (r *Records) meet(lead *Entry, c Claim, until time.Time) *Entry {
+// Late says, of a follower whose log has ended, that its claim came when the
+// readers of that call may have had their end already: it follows nothing, and
+// is to be asked anew. Only who follows a call of another node can be late: the
+// store hears of an end a moment after the readers do.
+func (e *Entry) Late() bool {
+	if e.Role != Follow || e.Share != ByTwin || !e.Away() {
+		return false
+	}
+	ended := e.Log().endedAt()
+	return !ended.IsZero() && !e.At.IsZero() && !e.At.Before(ended)
+}
+
+// over is closed once the store knows how a call that is led here ended, or
+// once the copy of another's log has ended.
+func (r *Records) over(e *Entry) <-chan struct{} {
+	if e.away {
+		return e.log.Done()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.settled {
+		return closedChan
+	}
+	if e.over == nil {
+		e.over = make(chan struct{})
+	}
+	return e.over
+}
+
+// meet decides a claim on a record in flight in this process. nil: its log has
+// ended or was abandoned, or it takes a debt that is on its way to the store.
+// ask: an answer may be owed that the store knows of.
+func (r *Records) meet(lead *Entry, c Claim, until time.Time) (got *Entry, ask bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d := Decide(c, View{State: Dispatched, Fingerprint: lead.claim.Fingerprint, Owed: r.owes(lead)})
 	e := &Entry{Grant: Grant{Role: d.Role, Fence: lead.Fence, Share: d.Share}, records: r, claim: c, lead: lead}
+	if lead.away && !lead.At.IsZero() { // at the latest
+		e.At = lead.At.Add(time.Since(lead.asked))
+	}
+	if lead.ended { // what it came to, the store will know
+		return nil, false
+	}
+	if d.Role == Twin && lead.away || lead.told > 0 && (d.Role == Twin || d.Share == ByTwin) {
+		return nil, true
+	}
 	if d.Role != Follow {
-		return e
+		return e, false
 	}
 	if d.TakeDebt && lead.settling {
-		return nil
+		return nil, false
 	}
 	var ok bool
 	if e.Reader, ok = lead.log.Join(until); !ok {
 		if lead.log.abandoned() {
-			return nil
+			return nil, false
 		}
 		e.Role, e.Share = Twin, "" // too large to be shared any more
-		return e
+		return e, false
 	}
 	if d.TakeDebt {
 		lead.owed = lead.owed[1:]
 	}
-	return e
+	return e, false
 }
 
 func (r *Records) owes(e *Entry) bool {
@@ -265,43 +352,101 @@ func (r *Records) renew() {
 	r.mu.Unlock()
 }
 
-// Settle ends a record that this entry leads: the result is recorded, then
-// its last frames go to the readers. keep is how long it answers repeats;
-// zero releases the record. disk: see Settlement. The error says that it
-// could not be recorded; the readers get their frames all the same.
+// deliverFor is how long the store hears nothing of the end of a derived key's
+// call, so that it hears at once of who was left without.
+const deliverFor = 20 * time.Millisecond
+
+// Settle ends a record that this entry leads. keep is how long the result
+// answers repeats; zero releases the record. disk: see Settlement. Of an
+// explicit key, and where others follow on another node, the result is recorded
+// before its last frames go to the readers; of a derived one when all readers
+// have left with it, or after deliverFor.
+// The error says that it could not be recorded; the readers get their frames
+// all the same.
 func (e *Entry) Settle(res Result, keep time.Duration, disk bool, last ...Frame) error {
 	r := e.records
 	if r == nil { // private
+		if e.lost != nil {
+			e.lost.settle(e, res, keep, disk, last)
+		}
 		e.log.mark(res.State == Completed, true)
 		e.log.End(last...)
 		return nil
 	}
 	whole := res.State == Completed
+	var ended time.Time
+	r.mu.Lock()
+	first := !e.claim.Explicit && !e.wanted // the readers come first
+	e.ended = first                         // who asks from now on asks the store
+	r.mu.Unlock()
+	if first {
+		if !e.At.IsZero() { // at the earliest
+			ended = e.At.Add(time.Since(e.heard))
+		}
+		e.log.mark(whole, true)
+		e.log.End(last...)
+		last = nil // they are in the log now
+		e.delivered()
+	}
+	err := e.record(res, keep, disk, ended, last)
+	if !first {
+		e.log.mark(whole, err == nil)
+	}
+	r.mu.Lock()
+	if e.settled = true; e.over != nil {
+		close(e.over)
+	}
+	r.mu.Unlock()
+	r.forget(e)
+	if !first {
+		e.log.End(last...)
+	}
+	r.oops("settle", err)
+	return err
+}
+
+// delivered waits until all readers of a log that has ended have left it, but
+// not for long.
+func (e *Entry) delivered() {
+	timer := time.NewTimer(deliverFor)
+	defer timer.Stop()
+	select {
+	case <-e.log.Gone():
+	case <-timer.C:
+	}
+}
+
+// record tells the store of a call's end. What it did not hear it is told
+// again behind.
+func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Time, last []Frame) error {
+	r := e.records
 	r.mu.Lock()
 	e.settling = true
 	r.owes(e)
 	owed := e.owed
 	r.mu.Unlock()
+	set := e.settlement(r, res, keep, e.published(), last)
+	set.Owed, set.Disk, set.Ended, set.Lines = owed, disk, ended, e.Lines
+	err := r.Store.Settle(context.Background(), e.Hold(), set)
+	if errors.Is(err, ErrAway) {
+		go r.settleLater(e.Hold(), set)
+	}
+	return err
+}
 
+// settlement makes of a call's end what the store is told. followed: somebody
+// on another node may read the log.
+func (e *Entry) settlement(r *Records, res Result, keep time.Duration, followed bool, last []Frame) Settlement {
 	frames, all := e.log.Whole()
 	if keep > 0 && all && size(frames)+size(last) <= r.Window {
 		res.Frames = shared(frames, last)
 	} else { // a part of an answer must never replay
 		res.State, res.Frames, keep = Released, nil, 0
-		if e.published() && all { // but those who follow elsewhere read it to its end
+		if followed && all { // but those who follow elsewhere read it to its end
 			res.Frames = shared(frames, last)
 		}
 	}
-	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Owed: owed, Debt: r.Debt, Disk: disk}
-	err := r.Store.Settle(context.Background(), e.Hold(), set)
-	if errors.Is(err, ErrAway) {
-		go r.settleLater(e.Hold(), set)
-	}
-	e.log.mark(whole, err == nil)
-	r.forget(e) // first: who asks once the end is out asks the store
-	e.log.End(last...)
-	r.oops("settle", err)
-	return err
+	return Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Debt: r.Debt}
 }
 
 // settleFor is how long a settlement that the store did not hear of is sent
@@ -317,6 +462,11 @@ func (r *Records) settleLater(h Hold, set Settlement) {
 		if err := r.Store.Settle(context.Background(), h, set); !errors.Is(err, ErrAway) {
 			return
 		}
+	}
+	// Nobody knows whether it was booked: what it might add is in doubt.
+	for _, l := range set.Lines {
+		l.Figures = Figures{Ambiguous: l.Billed + l.Unbilled + l.Ambiguous}
+		r.Store.Book(l)
 	}
 }
 
@@ -356,7 +506,7 @@ func (e *Entry) Debt() Debt {
 // Owe is as Entry.Owe.
 func (d Debt) Owe() {
 	if r := d.records; r != nil {
-		r.oops("owe", r.Store.Owe(context.Background(), d.hold, NewNonce(), r.Debt))
+		r.owe(d.hold)
 	}
 }
 
@@ -365,6 +515,9 @@ func (d Debt) Owe() {
 func (e *Entry) Owe() {
 	r := e.records
 	if r == nil { // private
+		if e.lost != nil {
+			e.lost.owe()
+		}
 		return
 	}
 	if e.Role == Twin || e.Role == Mismatch {
@@ -376,16 +529,41 @@ func (e *Entry) Owe() {
 	}
 	if e.Role != Replay {
 		r.mu.Lock()
-		if !lead.settling && !lead.away {
+		kept := !lead.settling && !lead.away && (!r.Shared || lead.ended)
+		if kept {
 			lead.owed = append(lead.owed, time.Now())
-			r.mu.Unlock()
+		} else {
+			lead.told++
+		}
+		over := lead.settling
+		r.mu.Unlock()
+		if kept {
 			return
 		}
-		away := lead.away
-		r.mu.Unlock()
-		if !away { // of a call that is led elsewhere the store keeps the debts
+		if over {
 			<-lead.log.Done()
 		}
 	}
-	r.oops("owe", r.Store.Owe(context.Background(), e.Hold(), NewNonce(), r.Debt))
+	r.owe(e.Hold())
+}
+
+// owe tells the store of a debt, later if need be.
+func (r *Records) owe(h Hold) {
+	n, until := NewNonce(), time.Now().Add(r.Debt)
+	err := r.Store.Owe(context.Background(), h, n, r.Debt)
+	if errors.Is(err, ErrAway) {
+		go r.oweLater(h, n, until)
+	}
+	r.oops("owe", err)
+}
+
+// oweLater tells the store of a debt that it did not hear of. The nonce is the
+// same, so that one whose acknowledgement was lost counts once.
+func (r *Records) oweLater(h Hold, n Nonce, until time.Time) {
+	for time.Now().Before(until) {
+		time.Sleep(readAgain)
+		if err := r.Store.Owe(context.Background(), h, n, time.Until(until)); !errors.Is(err, ErrAway) {
+			return
+		}
+	}
 }

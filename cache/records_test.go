@@ -236,10 +236,10 @@ func TestMixedClaimsOfASettledRecord(t *testing.T) {
 						switch e.Role {
 						case cache.Lead:
 							leaders.Add(1)
-							go func() {
+							wg.Go(func() {
 								time.Sleep(time.Second)
 								h.settle(e, frame("new"))
-							}()
+							})
 							fallthrough
 						case cache.Follow:
 							if got := read(e); got != "new" {
@@ -363,6 +363,7 @@ func TestStepsWhileSettling(t *testing.T) {
 		h.Store = gated{h.Store, gate}
 		lead := h.is(claim(cache.Retries), cache.Lead, "")
 		lead.Owe() // one
+		lead.Reader.Leave()
 		settled := make(chan error, 1)
 		go func() { settled <- lead.Settle(cache.Result{State: cache.Completed}, keep, false, frame("x")) }()
 		synctest.Wait()
@@ -372,6 +373,7 @@ func TestStepsWhileSettling(t *testing.T) {
 				e := h.open(claim(cache.Retries))
 				takers <- e.Share
 				if e.Role == cache.Lead {
+					e.Reader.Leave()
 					e.Settle(cache.Result{State: cache.Released}, 0, false)
 				}
 			}()
@@ -380,8 +382,7 @@ func TestStepsWhileSettling(t *testing.T) {
 		if len(takers) > 0 {
 			h.Errorf("a debt was taken that is on its way to the store")
 		}
-		follower := h.is(marked(), cache.Follow, cache.RetryMarked) // the others go on
-		go follower.Owe()                                           // two, after the settlement
+		go lead.Owe() // two, after the settlement
 		synctest.Wait()
 		close(gate)
 		if err := <-settled; err != nil {

@@ -52,6 +52,10 @@ type Claim struct {
 	Mode        Mode
 	Retry       bool // the request says that it is a retry
 	Lease       time.Duration
+	// Lapses is what the claim comes to in the ledger if nobody settles it: it
+	// is booked with the claim that takes it over, or when it is forgotten. An
+	// engine whose nodes keep a Journal books nothing.
+	Lapses []Line
 }
 
 // Role is what a claim found the request to be.
@@ -80,9 +84,10 @@ const (
 type Grant struct {
 	Role   Role
 	Fence  Fence
-	Share  Share   // Follow and Replay: why
-	Result *Result // Replay: what to read; it must not be changed
-	Lapsed bool    // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
+	Share  Share     // Follow and Replay: why
+	Result *Result   // Replay: what to read; it must not be changed
+	At     time.Time // when it was granted, by the store's clock; zero: the engine does not say
+	Lapsed bool      // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
 }
 
 // Hold names a claim that its leader holds.
@@ -95,7 +100,8 @@ type Hold struct {
 type Result struct {
 	State   State // Completed, Failed, Released
 	Frames  []Frame
-	Settled time.Time // by the store's clock; set by the engine
+	Settled time.Time // set by the engine; of a Grant by this process's clock
+	Ended   time.Time // see Settlement
 	Cut     bool      // finished by length or content filter: never a mere duplicate's answer
 }
 
@@ -106,7 +112,9 @@ type Settlement struct {
 	Keep   time.Duration // how long the result answers repeats, from now; of a failure the memo
 	Owed   []time.Time   // when clients left without all of it, at most Debt ago
 	Debt   time.Duration // how long each of Owed counts
+	Ended  time.Time     // from when on, by the store's clock, its readers may have had their end; zero: not before this
 	Disk   bool          // an explicit key: on disk before Settle returns. Owed ones go there behind
+	Lines  []Line        // what the call comes to in the ledger: booked if, and only if, the record ends by this
 }
 
 // ErrFenced says that the claim is no longer the caller's: another leads, or
@@ -120,6 +128,11 @@ var ErrLapsed = errors.New("cache: the leader's lease lapsed")
 // ErrAway says that the store could not be asked, or did not answer in time.
 // The step may or may not have had its effect.
 var ErrAway = errors.New("cache: the store is away")
+
+// ErrLost says, beside ErrAway, that the step was sent and only its answer is
+// missing. Without it a step that is away had no effect, where the engine
+// tells the two apart.
+var ErrLost = errors.New("cache: the answer was lost")
 
 // Store keeps records. Each method is one atomic step, linearizable per key,
 // that checks the fence, and may be sent again with the same nonce. Any
@@ -148,6 +161,7 @@ type Store interface {
 	// next unmarked repeat within d may take it. On a record that is gone or
 	// was claimed anew it does nothing.
 	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
+	Ledger
 	// Secret is what all keys are derived from. The store makes it at first
 	// start; it never changes afterwards.
 	Secret(ctx context.Context) ([]byte, error)

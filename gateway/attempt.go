@@ -18,28 +18,34 @@ const maxHeldBack = 64 << 10
 
 // answer is what came of an attempt so far.
 type answer struct {
+	head   *cache.Head
 	frames []cache.Frame // held back: they come before the first content
 	last   []cache.Frame // the end, not shown until it is recorded
 	shown  bool          // something was shown: no other attempt can replace it
 	whole  bool          // it came to its own end
 	cut    bool          // whole, but ended by length or content filter
+	bill   *cache.Bill   // what it cost; nil: it did not succeed
 }
 
 // attempt is one attempt upstream, to its end. It is written down before its
-// first byte leaves, so that a crash leaves none uncounted, and booked after.
+// first byte leaves, so that a crash leaves none uncounted, and booked with the
+// record's end.
 func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	g, t := r.g, r.targets[a.Index]
 	r.answer = answer{}
 	r.made++
-	start, id := time.Now(), uint64(0)
+	start := time.Now()
 	if r.made == 1 {
 		g.metrics.overhead.Observe(start.Sub(r.c.arrived).Seconds())
 	}
 	if g.opt.Journal != nil {
-		var err error
-		if id, err = g.opt.Journal.Begin(r.entry.Hold(), t.state.Name); err != nil {
+		id, err := g.opt.Journal.Begin(r.entry.Hold(), t.state.Name)
+		if err != nil {
 			g.log.Warn("an attempt could not be journaled", zap.Error(err))
 		}
+		r.noted = append(r.noted, id)
+	} else {
+		r.note(t)
 	}
 	var f *policy.Failure
 	if err := r.relay(ctx, t, a); err != nil {
@@ -47,12 +53,22 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 		failed.Err, failed.Committed = err, r.shown
 		f = &failed
 	}
-	if g.opt.Journal != nil {
-		g.opt.Journal.End(id)
-	}
+	r.count(t, f.Billing())
 	g.metrics.upstream.Observe(time.Since(start).Seconds())
 	g.metrics.attempt(t.state.Name, f.Result(), f.Billing())
 	return f
+}
+
+// note has the record tell what the call has come to, should this node die in an
+// attempt beyond the first, which the claim told of.
+func (r *run) note(t *target) {
+	n, ok := r.g.opt.Store.(noter)
+	if !ok || r.made == 1 || r.entry.Private() {
+		return
+	}
+	if err := n.Note(r.entry.Hold(), append(r.lapsed(), lapses(r.c, t)...)); err != nil {
+		r.g.log.Warn("an attempt could not be noted", zap.Error(err))
+	}
 }
 
 // relay makes the attempt, and moves its answer into the log.
@@ -70,6 +86,7 @@ func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers
 		Status: upstream.Status(), Header: shared, Own: own, Attempts: r.made, Events: upstream.Events(),
 		Target: t.up.Provider.Name() + "/" + model,
 	}
+	r.head = head
 	if head.Events {
 		r.log.Open(head)
 	}
@@ -95,6 +112,7 @@ func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers
 			}
 			end := upstream.End()
 			r.last, r.whole, r.cut = r.frames, end.Whole, end.Cut
+			r.bill = t.bill(&end, model, r.c.up.Model)
 			return nil
 		}
 		if !r.shown && piece.Kind != providers.Content && held <= maxHeldBack {

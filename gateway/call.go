@@ -16,7 +16,8 @@ type call struct {
 	op    *operation
 	who   principal
 	route *route // where its model leads
-	user  string
+	order []*target
+	user  string // as the request says; enters derived keys
 	up    providers.Call
 
 	key         cache.Key
@@ -32,6 +33,9 @@ type call struct {
 	until time.Time // when the client must have its status line; zero: whenever
 	wait  time.Time // a follower: when it must have its first byte, else 409; zero: whenever
 
+	endUser  string // for the ledger: user, else who the body says
+	bypassed bool   // runs without protection: the store is away
+
 	size    int // of the body, in bytes
 	body    *document
 	release func() // gives back the room that the body took
@@ -39,6 +43,15 @@ type call struct {
 
 // explicit says that the caller named the call by a key of its own.
 func (c *call) explicit() bool { return c.ownKey != "" }
+
+// targets are the places that it may be served from, in the order that they are
+// to be tried: the same one each time.
+func (c *call) targets() []*target {
+	if c.order == nil {
+		c.order = c.route.order(c.op.wire)
+	}
+	return c.order
+}
 
 // forget lets go of the request: its answer comes from elsewhere, or has come.
 func (c *call) forget() {
@@ -67,7 +80,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, op *operation, wh
 	c.release, c.size = release, len(body)
 	c.up = providers.Call{
 		Wire: op.wire, Method: r.Method, Path: op.path, Query: r.URL.RawQuery,
-		Header: forwarded(r.Header), ContentType: r.Header.Get("Content-Type"), Body: body,
+		Header: r.Header, ContentType: r.Header.Get("Content-Type"), Body: body,
 	}
 	if refused = g.understand(c, r, asked); refused != nil {
 		release()
@@ -79,7 +92,7 @@ func (g *Gateway) read(w http.ResponseWriter, r *http.Request, op *operation, wh
 func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refusal {
 	if c.op == &passthrough {
 		c.up.Path = strings.TrimPrefix(r.URL.EscapedPath(), "/v1")
-		c.route, c.mode = g.routes.passthrough, cache.Off
+		c.route, c.mode, c.endUser = g.routes.passthrough, cache.Off, c.user
 		if !c.who.may("") { // which model it is for can't be known
 			return passthroughNotAllowed
 		}
@@ -90,6 +103,9 @@ func (g *Gateway) understand(c *call, r *http.Request, asked *cache.Mode) *refus
 		return refused
 	}
 	c.body, c.up.Model, c.up.Stream, c.wantsUsage = doc, doc.model, doc.stream, doc.includeUsage
+	if c.endUser = c.user; c.endUser == "" {
+		c.endUser = doc.user()
+	}
 	if c.route, refused = g.routes.find(c.up.Model, c.op); refused != nil {
 		return refused
 	}

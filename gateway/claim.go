@@ -13,15 +13,26 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	if c.mode == cache.Off && !c.explicit() {
 		return g.private(c), nil
 	}
-	entry, err := g.records.Open(ctx, cache.Claim{
-		Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry,
-	}, c.until)
+	asked := cache.Claim{Key: c.key, Fingerprint: c.fingerprint, Explicit: c.explicit(), Mode: c.mode, Retry: c.retry}
+	if g.opt.Journal == nil {
+		asked.Lapses = lapses(c, c.targets()[0])
+	}
+	entry, err := g.records.Open(ctx, asked, c.until)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, clientGone
+	case err != nil && (ctx.Err() != nil || g.opt.RefuseUnprotected):
+		if entry != nil {
+			entry.Settle(cache.Result{State: cache.Released}, 0, false)
+		}
+		if ctx.Err() != nil {
+			return nil, clientGone
+		}
+		return nil, storeUnavailable
 	case err != nil: // unprotected is better than unanswered, for a completion
-		ev.bypassed = true
-		return g.private(c), nil
+		c.bypassed = true
+		if entry == nil {
+			entry = g.private(c)
+		}
+		return entry, nil
 	case entry.Role == cache.Twin && c.explicit(): // grew too large to be shared: the key still stands for it
 		ev.key = c.key
 		return nil, inFlight
@@ -32,7 +43,7 @@ func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, 
 	if entry.Role == cache.Mismatch {
 		return nil, keyReused
 	}
-	if entry.Lapsed && g.opt.Journal == nil { // what its dead leader had under way is booked here
+	if entry.Lapsed && g.opt.Journal == nil { // the ledger's line is the claim's
 		g.metrics.attempt("-", "crash", policy.Ambiguous)
 	}
 	ev.share = entry.Share

@@ -31,10 +31,12 @@ type delivery struct {
 	broken bool        // the client can't be written to, or must be told that the body is not whole
 	odd    bool        // the stream that was begun can't be ended by the answer that came
 	sent   bool        // it was sent away, while the record runs on
+	again  bool        // it follows nothing: it must ask anew
 }
 
 // deliver reads a record to its client, from its beginning to its end. false:
-// its leader was lost, and the client was told nothing yet.
+// its leader was lost, or had ended before this request came; and the client
+// was told nothing yet.
 func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *cache.Entry, ev *event) bool {
 	d := &delivery{g: g, w: w, c: c, entry: e, ev: ev}
 	d.flush, _ = w.(http.Flusher)
@@ -44,6 +46,9 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 	}
 	defer e.Reader.Leave()
 	all := d.read(r)
+	if d.again {
+		return false
+	}
 	if all && e.Log().Lost() {
 		if !d.begun {
 			return false
@@ -94,6 +99,10 @@ func (d *delivery) read(r *http.Request) bool {
 	}()
 	for {
 		frames, opened, ended := d.entry.Reader.Take(buf[:0])
+		if ended && !d.begun && d.entry.Late() {
+			d.again = true
+			return true
+		}
 		for i := range frames {
 			d.frame(&frames[i], frames, ended)
 			if d.broken {
@@ -216,7 +225,7 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 			for _, rest := range frames {
 				n += len(rest.Data)
 			}
-			d.w.Header()["Content-Length"] = []string{strconv.Itoa(n)}
+			d.ev.set(d.w.Header(), "Content-Length", strconv.Itoa(n))
 		}
 		if ended && d.entry.Log().Unrecorded() {
 			d.w.Header()["Oncegate-Recorded"] = []string{"false"}
@@ -271,9 +280,9 @@ func (d *delivery) header(head *cache.Head) {
 		h["Cache-Control"] = []string{"no-cache"}
 		h["X-Accel-Buffering"] = []string{"no"}
 	}
-	h["Oncegate-Attempts"] = []string{strconv.Itoa(head.Attempts)}
+	d.ev.set(h, "Oncegate-Attempts", strconv.Itoa(head.Attempts))
 	if head.Target != "" {
-		h["Oncegate-Target"] = []string{head.Target}
+		d.ev.set(h, "Oncegate-Target", head.Target)
 	}
 	if !head.Failed && (d.entry.Role == cache.Follow || d.entry.Role == cache.Replay) {
 		h["Idempotent-Replayed"] = []string{"true"}
@@ -292,16 +301,23 @@ func (d *delivery) outcome(head *cache.Head) (outcome, reason string) {
 	switch {
 	case head.Failed && d.entry.Role == cache.Replay:
 		return outcomeFailed, string(reasonFailureMemo)
+	case !head.Failed && d.entry.Role == cache.Follow:
+		return outcomeCoalesced, string(d.entry.Share)
+	case !head.Failed && d.entry.Role == cache.Replay:
+		return outcomeReplayed, string(d.entry.Share)
+	}
+	return ledBy(head, d.c.bypassed)
+}
+
+// ledBy is how the request that led a record was answered.
+func ledBy(head *cache.Head, bypassed bool) (outcome, reason string) {
+	switch {
 	case head.Failed && refusals[policy.Reason(head.Reason)] && (head.Attempts == 0 || head.Reason == string(reasonDraining)):
 		return outcomeRefused, head.Reason
 	case head.Failed:
 		return outcomeFailed, head.Reason
-	case d.ev.bypassed:
+	case bypassed:
 		return outcomeBypassed, string(reasonStoreAway)
-	case d.entry.Role == cache.Follow:
-		return outcomeCoalesced, string(d.entry.Share)
-	case d.entry.Role == cache.Replay:
-		return outcomeReplayed, string(d.entry.Share)
 	}
 	return outcomeExecuted, head.Reason
 }
@@ -323,6 +339,7 @@ func (d *delivery) end(all bool) {
 		d.g.finish(ev)
 	case all:
 		_, ev.whole = log.Fate()
+		ev.bill = log.Bill()
 		d.g.finish(ev)
 	default:
 		ev.left = true
@@ -332,6 +349,7 @@ func (d *delivery) end(all bool) {
 			if head, ev.whole = log.Fate(); head != nil {
 				d.is(head)
 			}
+			ev.bill = log.Bill()
 			ev.status = statusClientGone
 			d.g.finish(ev)
 		}()

@@ -3,7 +3,6 @@ package gateway
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"hash/maphash"
 	"sync"
 )
@@ -17,9 +16,6 @@ type document struct {
 	stream       bool
 	includeUsage bool
 	digest       [32]byte // of the body in its canonical form
-
-	members []member // JSON, while it is read: the top level
-	parts   []part   // multipart, while it is read
 }
 
 // user is on whose behalf the body says that it is.
@@ -38,11 +34,9 @@ func (g *Gateway) document(c *call) (*document, *refusal) {
 	d := g.documents.get(id)
 	if d == nil {
 		var refused *refusal
-		if d, refused = c.parse(); refused != nil {
+		if d, refused = c.parse(g.opt.Dedupe.Ignore); refused != nil {
 			return nil, refused
 		}
-		d.digest = d.canonical(c.explicit(), g.opt.Dedupe.Ignore)
-		d.forget()
 		g.documents.put(id, d)
 	}
 	if d.model == "" && !c.op.noModel {
@@ -51,45 +45,14 @@ func (g *Gateway) document(c *call) (*document, *refusal) {
 	return d, nil
 }
 
-// forget lets go of what was only needed while the body was read.
-func (d *document) forget() {
-	if d.members != nil {
-		list := d.members
-		clear(list)
-		memberLists.Put(&list)
-	}
-	d.members, d.parts = nil, nil
-}
-
-func (c *call) parse() (*document, *refusal) {
+func (c *call) parse(ignore []string) (*document, *refusal) {
 	if c.op.form {
 		return parseForm(c.up.ContentType, c.up.Body)
 	}
 	if len(bytes.TrimSpace(c.up.Body)) == 0 {
 		return nil, badBody("the body is empty; a JSON object was expected", "")
 	}
-	return parseJSON(c.up.Body)
-}
-
-// canonical digests the body in its canonical form. With an explicit key the
-// order of members makes no difference anywhere.
-func (d *document) canonical(explicit bool, ignore []string) [32]byte {
-	k := digest{h: sha256.New()}
-	if d.parts != nil {
-		k.text("multipart")
-		for _, p := range d.parts {
-			k.text(p.name)
-			k.text(p.file)
-			k.text(p.contentType)
-			k.bytes(p.sum[:])
-		}
-	} else {
-		k.text("json")
-		k.members(d.members, explicit, ignore)
-	}
-	var sum [32]byte
-	k.sum(sum[:])
-	return sum
+	return parseJSON(c.up.Body, c.explicit(), ignore)
 }
 
 // bodyID names a body by its bytes, and by what else decides how it is read.

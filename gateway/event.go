@@ -34,7 +34,8 @@ type event struct {
 	key                            cache.Key // of the record it is about
 	keyText                        string    // the record's name, once it was needed
 	share                          cache.Share
-	bypassed                       bool
+	label                          string      // of the model, in metrics: as it is configured
+	bill                           *cache.Bill // what the answer cost, once it is whole
 
 	outcome, reason string
 	status          int
@@ -42,16 +43,16 @@ type event struct {
 	whole           bool // the answer is one that could be shared
 	left            bool // the client left before it had all
 	done            bool
+
+	values [6]string // of the headers that were set
+	used   int       // of values
 }
 
 func newEvent(op *operation) *event { return &event{op: op, start: time.Now()} }
 
 // of takes over what is known once the call is understood.
 func (ev *event) of(c *call) {
-	ev.user, ev.model = c.user, c.up.Model
-	if ev.user == "" && c.body != nil {
-		ev.user = c.body.user()
-	}
+	ev.user, ev.model, ev.label = c.endUser, c.up.Model, c.route.label
 }
 
 func (ev *event) keyed() bool { return ev.key != cache.Key{} }
@@ -59,19 +60,33 @@ func (ev *event) keyed() bool { return ev.key != cache.Key{} }
 // keyName is the record's name: safe to log and to show.
 func (ev *event) keyName() string {
 	if ev.keyText == "" {
-		ev.keyText = hex.EncodeToString(ev.key[:16])
+		var b [32]byte
+		hex.Encode(b[:], ev.key[:16])
+		ev.keyText = string(b[:])
 	}
 	return ev.keyText
 }
 
+// set sets a header, in room that the event has: of small things made for each
+// request, those for headers are the most.
+func (ev *event) set(h http.Header, name, value string) {
+	if ev.used == len(ev.values) {
+		h[name] = []string{value}
+		return
+	}
+	ev.values[ev.used] = value
+	ev.used++
+	h[name] = ev.values[ev.used-1 : ev.used : ev.used]
+}
+
 // mark sets the headers that say how the request was answered.
 func (ev *event) mark(h http.Header) {
-	h["Oncegate-Outcome"] = []string{ev.outcome}
+	ev.set(h, "Oncegate-Outcome", ev.outcome)
 	if ev.reason != "" {
-		h["Oncegate-Reason"] = []string{ev.reason}
+		ev.set(h, "Oncegate-Reason", ev.reason)
 	}
 	if ev.keyed() {
-		h["Oncegate-Key"] = []string{ev.keyName()}
+		ev.set(h, "Oncegate-Key", ev.keyName())
 	}
 	ev.markID(h)
 }
@@ -89,8 +104,8 @@ func (ev *event) markID(h http.Header) {
 		if ev.id == "" {
 			ev.id = newRequestID()
 		}
-		both := []string{ev.id}
-		h["X-Request-Id"], h["Request-Id"] = both, both
+		ev.set(h, "X-Request-Id", ev.id)
+		h["Request-Id"] = h["X-Request-Id"]
 	}
 	if ev.id == "" {
 		ev.id = h["X-Request-Id"][0]
@@ -102,7 +117,9 @@ func newRequestID() string {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(b[8:], rand.Uint64())
-	return "req_" + hex.EncodeToString(b[:])
+	text := [36]byte{'r', 'e', 'q', '_'}
+	hex.Encode(text[4:], b[:])
+	return string(text[:])
 }
 
 // finish writes the event, once.
@@ -111,7 +128,7 @@ func (g *Gateway) finish(ev *event) {
 		return
 	}
 	ev.done = true
-	g.metrics.request(ev)
+	g.book(ev)
 	if e := g.log.Check(ev.level(), "request"); e != nil {
 		e.Write(zap.Inline(ev))
 	}

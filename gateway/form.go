@@ -23,7 +23,7 @@ func parseForm(contentType string, body []byte) (*document, *refusal) {
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, badBody("the body must be multipart/form-data with a boundary", "")
 	}
-	d.parts = []part{}
+	var parts []part
 	in := multipart.NewReader(bytes.NewReader(body), params["boundary"])
 	for {
 		p, err := in.NextRawPart()
@@ -44,7 +44,7 @@ func parseForm(contentType string, body []byte) (*document, *refusal) {
 		if err != nil {
 			return nil, badBody("the multipart body can't be read: "+err.Error(), "")
 		}
-		for _, other := range d.parts {
+		for _, other := range parts {
 			if other.name == name && (name == "model" || name == "stream") {
 				return nil, badBody("the body names "+name+" twice; which one is meant?", name)
 			}
@@ -60,7 +60,16 @@ func parseForm(contentType string, body []byte) (*document, *refusal) {
 		case "user":
 			d.bodyUser = data.String()
 		}
-		d.parts = append(d.parts, part{name: name, file: p.FileName(), contentType: p.Header.Get("Content-Type"), sum: [32]byte(sum.Sum(nil))})
+		parts = append(parts, part{name: name, file: p.FileName(), contentType: p.Header.Get("Content-Type"), sum: [32]byte(sum.Sum(nil))})
 	}
+	k := digest{h: sha256.New()}
+	k.text("multipart")
+	for _, p := range parts {
+		k.text(p.name)
+		k.text(p.file)
+		k.text(p.contentType)
+		k.bytes(p.sum[:])
+	}
+	k.sum(d.digest[:])
 	return d, nil
 }

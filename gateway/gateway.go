@@ -17,6 +17,7 @@ import (
 
 	"oncegate/cache"
 	"oncegate/policy"
+	"oncegate/prices"
 	"oncegate/providers"
 )
 
@@ -38,6 +39,9 @@ type Options struct {
 	Heartbeat  time.Duration // between comment lines of a silent stream
 	Origins    []string      // CORS: allowed origins; empty: off
 
+	Zone              *time.Location // in which the ledger's days begin; nil: UTC
+	RefuseUnprotected bool           // while the store is away completions are refused; else they run without protection
+
 	Lease     time.Duration // of a claim
 	MaxAnswer int64         // bytes: the largest answer that is kept
 	Dedupe    Dedupe
@@ -55,6 +59,7 @@ type ClientKey struct {
 	Mode   *cache.Mode // nil: the model's, else the default
 
 	secret []byte
+	macs   *sync.Pool // see principal
 }
 
 // Dedupe says what is shared, and for how long.
@@ -79,6 +84,7 @@ type Upstream struct {
 	Provider    providers.Provider
 	Credentials int // how many API keys it has; at least 1
 	Policy      policy.Config
+	Prices      *prices.List // nil: what its answers cost is known where they say so only
 }
 
 // Model is a name that clients use, and where it leads. The name * stands for
@@ -142,31 +148,29 @@ func New(o Options) (*Gateway, error) {
 	g.clients = make(map[[32]byte]*ClientKey, len(o.Keys))
 	for i := range o.Keys {
 		k := &o.Keys[i]
-		k.secret = g.derive("key", k.Name)
+		k.secret, k.macs = g.derive("key", k.Name), new(sync.Pool)
 		g.clients[k.Hash] = k
 	}
-	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", "")}
-	g.metrics = newMetrics(o.Registry, o.Upstreams)
+	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
+	g.metrics = newMetrics(o.Registry, o.Upstreams, g.relaxed)
 	o.Registry.MustRegister(targetMetrics{g.routes})
 	g.records = &cache.Records{
-		Store: o.Store, Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
+		Store: newTimed(o.Store, g.metrics.store), Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
 		Oops: func(step string, err error) {
 			g.log.Warn("a step at the store failed", zap.String("step", step), zap.Error(err))
 		},
 	}
 	if a, ok := o.Store.(announcer); ok {
+		g.records.Shared = true
 		a.OnWanted(g.records.Wanted)
 	}
-	g.base, g.cancel = context.WithCancelCause(context.Background())
-	for _, a := range o.Lost {
-		g.metrics.attempt(a.Target, "crash", policy.Ambiguous)
+	if b, ok := o.Store.(giver); ok {
+		g.records.GiveBack = b.GiveBack
 	}
+	g.base, g.cancel = context.WithCancelCause(context.Background())
+	g.bookLost(o.Lost)
 	return g, nil
 }
-
-// announcer is a store that hears at once when somebody on another node reads
-// a log that is led here.
-type announcer interface{ OnWanted(func(cache.Hold)) }
 
 func setDefaults(o *Options) {
 	for i := range o.Upstreams {
@@ -174,6 +178,9 @@ func setDefaults(o *Options) {
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 32<<20)
 	o.Buffered = cmp.Or(o.Buffered, 1<<30)

@@ -2,38 +2,8 @@ package gateway
 
 import (
 	"net/http"
-	"net/textproto"
 	"strings"
 )
-
-// notForwarded are request headers that stay here: hop-by-hop ones,
-// credentials, and what is between the client and us.
-var notForwarded = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
-	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
-	"Authorization": true, "X-Api-Key": true, "Api-Key": true, "Cookie": true,
-	"Idempotency-Key": true, "X-Idempotency-Key": true, "Prefer": true, "Accept-Encoding": true,
-	"Forwarded": true, "Openai-Organization": true, "Openai-Project": true,
-	"Content-Length": true, "Content-Type": true, "Content-Encoding": true, "Expect": true, "Host": true,
-}
-
-// forwarded gives the request headers that go upstream.
-func forwarded(h http.Header) http.Header {
-	out := make(http.Header, len(h))
-	for name, values := range h {
-		if notForwarded[name] || strings.HasPrefix(name, "Oncegate-") ||
-			strings.HasPrefix(name, "X-Stainless-") || strings.HasPrefix(name, "X-Forwarded-") {
-			continue
-		}
-		out[name] = values
-	}
-	for _, v := range h["Connection"] {
-		for name := range strings.SplitSeq(v, ",") {
-			delete(out, textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	return out
-}
 
 // sharedHeader says whether a header of an upstream's answer is for every
 // reader of the record, or for the leader's own client only.

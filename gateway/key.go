@@ -80,14 +80,16 @@ func (g *Gateway) setKey(c *call, h http.Header) {
 	if c.body == nil { // the passthrough: private, and so without a name
 		return
 	}
+	k := c.who.digest()
+	defer c.who.done(k)
 	said := &c.key
 	if c.explicit() {
-		k := newDigest(c.who.secret, "explicit")
+		k.begin("explicit")
 		k.text(c.ownKey)
 		k.sum(c.key[:])
 		said = (*cache.Key)(&c.fingerprint)
 	}
-	k := newDigest(c.who.secret, "derived")
+	k.begin("derived")
 	if !c.explicit() {
 		k.text(c.user)
 		k.text(c.nonce)
@@ -105,15 +107,35 @@ func (g *Gateway) setKey(c *call, h http.Header) {
 // read as a and b:c.
 type digest struct {
 	h       hash.Hash
+	used    bool // by begin
 	len     [8]byte
 	scratch [64]byte
 }
 
-func newDigest(secret []byte, kind string) *digest {
-	k := &digest{h: hmac.New(sha256.New, secret)}
+// digest gives one under the principal's secret; done takes it back.
+func (p *principal) digest() *digest {
+	if p.macs != nil {
+		if k, ok := p.macs.Get().(*digest); ok {
+			return k
+		}
+	}
+	return &digest{h: hmac.New(sha256.New, p.secret)}
+}
+
+func (p *principal) done(k *digest) {
+	if p.macs != nil {
+		p.macs.Put(k)
+	}
+}
+
+// begin starts a key anew.
+func (k *digest) begin(kind string) {
+	if k.used {
+		k.h.Reset()
+	}
+	k.used = true
 	k.text(keyVersion)
 	k.text(kind)
-	return k
 }
 
 func (k *digest) bytes(b []byte) {

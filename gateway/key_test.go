@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"oncegate/cache"
 )
@@ -196,12 +200,51 @@ func FuzzParseJSON(f *testing.F) {
 	})
 }
 
+// FuzzCanonical: what the library for canonical JSON makes one value of, we do
+// too, and what it tells apart or refuses we tell apart and refuse.
+func FuzzCanonical(f *testing.F) {
+	for _, s := range []string{
+		`{"b":[1,{"z":"\u0061","y":{}}],"a":1.0}`, `{"a":1,"\u0061":2}`, `{"a":{"b":1,"b":1},"c":2}`, `"\ud800"`, "\"\xff\"", `[ ]`,
+		`{"é":1,"e":2,"\u00e9x":[]}`, `"\/\n\u2028<"`, `-0`, `1e400`, `[1,]`, `{"a"}`, `[}`, `{"a":1,}`, "\"a\tb\"", `{"":{"":{"":0}}}`,
+	} {
+		f.Add([]byte(s))
+	}
+	canonical := func(b []byte) (text string, ok bool) {
+		r := newJSONReader(b)
+		defer r.release()
+		if r.value(false) != nil {
+			return "", false
+		}
+		_, err := r.dec.ReadToken()
+		return string(r.text), err == io.EOF && !r.odd
+	}
+	numbers := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		text, ok := canonical(b)
+		theirs := jsontext.Value(bytes.Clone(b))
+		refused := theirs.Canonicalize(numbers...)
+		if ok != (refused == nil) {
+			t.Fatalf("%q: %v, and the library says %v", b, ok, refused)
+		}
+		if !ok {
+			return
+		}
+		if again, _ := canonical(theirs); again != text {
+			t.Fatalf("%q is %q, and its canonical form %q", b, text, again)
+		}
+		ours := jsontext.Value(text)
+		if err := ours.Canonicalize(numbers...); err != nil || string(ours) != string(theirs) {
+			t.Fatalf("%q is %q, which means something else: %v", b, text, err)
+		}
+	})
+}
+
 func FuzzParseForm(f *testing.F) {
 	f.Add("multipart/form-data; boundary=x", []byte("--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--x--\r\n"))
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
 		d, refused := parseForm(contentType, body)
-		if refused == nil && d.parts == nil {
-			t.Fatal("accepted without parts")
+		if refused == nil && d.digest == [32]byte{} {
+			t.Fatal("accepted without a digest")
 		}
 	})
 }

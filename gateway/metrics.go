@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"oncegate/cache"
 	"oncegate/policy"
 )
 
@@ -14,9 +15,13 @@ type metrics struct {
 	attempts *prometheus.CounterVec
 	retries  *prometheus.CounterVec
 	saved    *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	usd      *prometheus.CounterVec
+	unpriced *prometheus.CounterVec
 	gauges   map[*operation]gauges
 	overhead prometheus.Histogram
 	upstream prometheus.Histogram
+	store    *prometheus.HistogramVec
 }
 
 // replays is a provider that can tell how often its transport sent a request
@@ -26,7 +31,7 @@ type replays interface{ TransportReplays() int64 }
 // gauges are those of one operation.
 type gauges struct{ running, following prometheus.Gauge }
 
-func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
+func newMetrics(reg *prometheus.Registry, ups []Upstream, relaxed func() float64) *metrics {
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_requests_total",
@@ -37,10 +42,18 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 			Help: "Attempts beyond a call's first, by what made them necessary."}, []string{"target", "cause"}),
 		saved: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_saved_requests_total",
 			Help: "Requests answered without an upstream call of their own, by why the answer was shared."}, []string{"operation", "reason"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_saved_tokens_total",
+			Help: "Tokens of the answers that were shared."}, []string{"model", "kind"}),
+		usd: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_saved_usd_total",
+			Help: "US dollars that the answers which were shared would have cost again."}, []string{"model"}),
+		unpriced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_unpriced_requests_total",
+			Help: "Requests whose answer has tokens and no price."}, []string{"model"}),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_overhead_seconds",
 			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
 		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
 			Help: "How long attempts upstream took, to the end of their answer.", Buckets: prometheus.ExponentialBuckets(.005, 2.5, 12)}),
+		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "oncegate_store_seconds",
+			Help: "How long steps at the store took, those too that it did not answer.", Buckets: buckets}, []string{"op"}),
 		gauges: make(map[*operation]gauges, len(operations)+1),
 	}
 	running := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_inflight",
@@ -62,18 +75,28 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream) *metrics {
 		}
 		return n
 	}))
-	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, running, following, m.overhead, m.upstream)
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oncegate_store_relaxed",
+		Help: "1 where the store may lose in a crash what it acknowledged, else 0."}, relaxed))
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, running, following, m.overhead, m.upstream, m.store)
 	return m
 }
 
-// request counts a request that is over.
-func (m *metrics) request(ev *event) {
-	if ev.op.name == unknownPath.name { // no operation: models, unknown paths
+// request counts a request that is over, from its line in the ledger.
+func (m *metrics) request(ev *event, line *cache.Line) {
+	m.requests.WithLabelValues(line.Operation, line.Outcome).Inc()
+	if line.Unpriced > 0 {
+		m.unpriced.WithLabelValues(ev.label).Inc()
+	}
+	if line.SavedRequests == 0 {
 		return
 	}
-	m.requests.WithLabelValues(ev.op.name, ev.outcome).Inc()
-	if (ev.outcome == outcomeCoalesced || ev.outcome == outcomeReplayed) && ev.whole {
-		m.saved.WithLabelValues(ev.op.name, string(ev.share)).Inc()
+	m.saved.WithLabelValues(line.Operation, line.Reason).Inc()
+	if line.SavedInput+line.SavedOutput > 0 {
+		m.tokens.WithLabelValues(ev.label, "input").Add(float64(line.SavedInput))
+		m.tokens.WithLabelValues(ev.label, "output").Add(float64(line.SavedOutput))
+	}
+	if line.Saved != (cache.Money{}) {
+		m.usd.WithLabelValues(ev.label).Add(line.Saved.Float())
 	}
 }
 

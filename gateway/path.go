@@ -46,7 +46,8 @@ func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refus
 		if g.deliver(w, r, c, entry, ev) {
 			return nil
 		}
-		// The node that led it was lost before anything was shown: claim anew.
+		// The node that led it was lost before anything was shown, or had ended
+		// just before this request came: claim anew.
 	}
 }
 

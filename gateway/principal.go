@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"sync"
 
 	"oncegate/cache"
 )
@@ -16,6 +17,7 @@ type principal struct {
 	name   string // for logs and the ledger: the key's name, or a short hash
 	secret []byte
 	key    *ClientKey // nil on an open gateway
+	macs   *sync.Pool // of digests under secret; nil: made anew
 }
 
 // principal finds out who asks. With configured keys the request must carry
@@ -33,7 +35,7 @@ func (g *Gateway) principal(r *http.Request) (principal, *refusal) {
 		if token == "" || key == nil {
 			return principal{}, unauthorized
 		}
-		return principal{name: key.Name, key: key, secret: key.secret}, nil
+		return principal{name: key.Name, key: key, secret: key.secret, macs: key.macs}, nil
 	}
 	if token == "" {
 		return g.anonymous, nil

@@ -66,6 +66,8 @@ var (
 		message: "the gateway holds as many request bodies as it may (server.max_buffered); try again"}
 	draining = &refusal{status: 503, code: "draining", reason: reasonDraining, retry: true,
 		message: "the gateway is stopping; try again"}
+	storeUnavailable = &refusal{status: 503, code: "store_unavailable", reason: reasonStoreAway, retry: true,
+		message: "the store is away, and this gateway runs no call without it (store.on_outage); try again"}
 	inFlight = &refusal{status: 409, code: "idempotency_in_flight", reason: reasonInFlight, retry: true,
 		message: "the same call is still running; try again to join it"}
 	stillRuns = &refusal{status: 504, code: "upstream_timeout", reason: policy.Deadline, retry: true,

@@ -70,12 +70,13 @@ func (g *Gateway) Admin() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
+	e.GET("/api/report", func(c echo.Context) error { g.report(c.Response().Writer, c.Request()); return nil })
 	e.GET("/api/targets", func(c echo.Context) error { g.listTargets(c.Response().Writer); return nil })
 	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
 		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
 	}
 	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/targets, /metrics, /livez and /readyz"))
+		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/report, /api/targets, /metrics, /livez and /readyz"))
 		return nil
 	})
 	return g.guard(e)

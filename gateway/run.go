@@ -33,13 +33,15 @@ type run struct {
 	deadline time.Time
 	timer    *time.Timer
 
-	made   int  // attempts so far
-	marked bool // the same call failed a moment ago
-	answer      // of the attempt under way, or of the last one
+	made   int          // attempts so far
+	marked bool         // the same call failed a moment ago
+	booked []cache.Line // what they come to in the ledger
+	noted  []uint64     // their ids in the journal
+	answer              // of the attempt under way, or of the last one
 }
 
 func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
-	r := &run{g: g, entry: entry, log: entry.Log(), c: c, targets: c.route.order(c.op.wire)}
+	r := &run{g: g, entry: entry, log: entry.Log(), c: c, targets: c.targets()}
 	r.states = make([]*policy.Target, len(r.targets))
 	for i, t := range r.targets {
 		r.states[i] = t.named(c.up.Model)
@@ -73,6 +75,9 @@ func (r *run) end() {
 			head, body := internal.answer(r.c.op.surface)
 			r.finish(cache.Failed, 0, head, body)
 		}
+	}
+	for _, id := range r.noted { // they are booked
+		r.g.opt.Journal.End(id)
 	}
 	r.timer.Stop()
 	r.cancel(nil)
@@ -117,7 +122,10 @@ func (r *run) settle(res policy.Result) {
 	if r.whole {
 		state, keep = cache.Completed, retention(r.g.opt.Dedupe.TTL, r.c)
 	}
-	r.entry.Settle(cache.Result{State: state, Cut: r.cut}, keep, r.c.explicit(), r.last...)
+	if r.bill != nil {
+		r.last = append(r.last, cache.Frame{Kind: cache.BillFrame, Bill: r.bill})
+	}
+	r.record(cache.Result{State: state, Cut: r.cut}, keep, r.c.explicit(), r.head, r.last)
 }
 
 // finish ends the record with an error of ours or of the upstream's: as the
@@ -128,7 +136,17 @@ func (r *run) finish(state cache.State, keep time.Duration, head *cache.Head, bo
 		last = []cache.Frame{{Kind: cache.ErrorFrame, Head: head, Data: body}}
 		keep = 0
 	}
-	r.entry.Settle(cache.Result{State: state}, keep, false, last...)
+	r.record(cache.Result{State: state}, keep, false, head, last)
+}
+
+// record ends the record, and books what it came to. A claim that was lost
+// books nothing: who took it over did.
+func (r *run) record(res cache.Result, keep time.Duration, disk bool, head *cache.Head, last []cache.Frame) {
+	r.entry.Lines = r.lines(head)
+	if r.entry.Private() {
+		r.g.opt.Store.Book(r.entry.Lines...)
+	}
+	r.entry.Settle(res, keep, disk, last...)
 }
 
 // retention says how long a call's answer is kept: longer for a longer input,

@@ -128,14 +128,37 @@ func (g *Gateway) probe(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, text := http.StatusOK, "ok"
-	if strings.HasPrefix(r.URL.Path, "/readyz") && g.unready.Load() {
-		status, text = http.StatusServiceUnavailable, "draining"
+	away := g.storeAway()
+	if strings.HasPrefix(r.URL.Path, "/readyz") {
+		switch {
+		case g.unready.Load():
+			status, text = http.StatusServiceUnavailable, "draining"
+		case away && g.opt.RefuseUnprotected:
+			status, text = http.StatusServiceUnavailable, "the store is away"
+		}
 	}
 	if r.URL.Query().Has("verbose") {
-		text += map[bool]string{false: "\nnot draining; the store was reached at start\n", true: "\nstopping: new requests go elsewhere\n"}[g.unready.Load()]
+		text += "\n" + g.verbose(away)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	w.Write([]byte(text))
+}
+
+// verbose says what readiness comes from. Why the store is away or relaxed is
+// in the log and for the operator: it names addresses.
+func (g *Gateway) verbose(away bool) string {
+	word, _, _ := strings.Cut(g.durability(), ":")
+	lines := []string{"not draining", "the store can be asked", "durability: " + word}
+	if g.unready.Load() {
+		lines[0] = "stopping: new requests go elsewhere"
+	}
+	switch {
+	case away && g.opt.RefuseUnprotected:
+		lines[1] = "the store is away: calls are refused (store.on_outage)"
+	case away:
+		lines[1] = "the store is away: completions run unprotected"
+	}
+	return strings.Join(lines, "\n") + "\n"
 }

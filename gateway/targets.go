@@ -22,6 +22,7 @@ type routes struct {
 
 // route is where one model leads.
 type route struct {
+	label   string // the model as it is configured; clients can name others
 	mode    *cache.Mode
 	targets []*target
 	total   time.Duration // the longest that a record of it may run
@@ -57,7 +58,7 @@ func newRoutes(o Options) (*routes, error) {
 	r := &routes{byName: make(map[string]*route, len(o.Models))}
 	states := map[string]*policy.Target{}
 	for _, m := range o.Models {
-		rt := &route{mode: m.Mode}
+		rt := &route{label: m.Name, mode: m.Mode}
 		for _, mt := range m.Targets {
 			u := ups[mt.Upstream]
 			if u == nil {
@@ -92,7 +93,7 @@ func newRoutes(o Options) (*routes, error) {
 		}
 		once := u.Policy
 		once.Attempts, once.TotalAttempts = 1, 1
-		r.passthrough = &route{targets: []*target{{
+		r.passthrough = &route{label: "-", targets: []*target{{
 			up: u, state: &policy.Target{Name: o.Passthrough + "/-", Config: once, Credentials: creds[o.Passthrough]}}}}
 	}
 	return r, nil

@@ -430,7 +430,7 @@ func (r *run) over(ctx context.Context) Reason {
 	if err != nil && (errors.Is(err, context.DeadlineExceeded) || r.late(r.clock.Now())) {
 		return Deadline
 	}
-	if r.call.Readers != nil {
+	if r.call.Readers != nil && r.call.Readers.Left() <= 0 { // else somebody waits
 		select {
 		case <-r.call.Readers.Gone():
 			return ClientGone

@@ -3,6 +3,7 @@ package policy
 import (
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 )
 
@@ -15,7 +16,7 @@ func SpentQuota(status int, body []byte) bool {
 	if status == 402 {
 		return true
 	}
-	if !gjson.ValidBytes(body) {
+	if !validJSON(body) {
 		return false
 	}
 	e := errorObject(body)
@@ -52,6 +53,12 @@ func googleSpent(details gjson.Result) bool {
 		}
 	}
 	return false
+}
+
+// validJSON reports whether a body is one JSON value. gjson would follow what
+// is nested by recursion, as deep as an upstream likes.
+func validJSON(body []byte) bool {
+	return jsontext.Value(body).IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // errorObject finds the object that tells of the error in a valid JSON body:

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tidwall/gjson"
 )
 
 // saturation is the longest wait that RetryAfter tells of.
@@ -122,7 +120,7 @@ func httpDate(s string) (time.Time, bool) {
 
 // retryInfo reads google.rpc.RetryInfo among the details of an error.
 func retryInfo(body []byte) (found time.Duration, ok bool) {
-	if !bytes.Contains(body, []byte("retryDelay")) || !gjson.ValidBytes(body) {
+	if !bytes.Contains(body, []byte("retryDelay")) || !validJSON(body) {
 		return 0, false
 	}
 	for _, detail := range errorObject(body).Get("details").Array() {

@@ -5,35 +5,34 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"time"
 )
 
 // Try makes one attempt: see Provider.
 func (r *Relay) Try(ctx context.Context, c *Call, model string, credential int) (Answer, *Error) {
 	a := &attempt{relay: r, wire: c.Wire, parent: ctx}
+	a.start = time.Now()
 	// The attempt ends with the call's context, but only as long as it is
 	// read: what is left of an answer that is over is nobody's to cancel.
-	own, cancel := context.WithCancelCause(context.Background())
-	a.start, a.cancel = time.Now(), cancel
 	a.release = context.AfterFunc(ctx, a.parentEnded)
-
-	a.trace.GotConn = a.gotConn
-	a.trace.WroteRequest = a.wroteRequest
 	if c.Stream {
 		a.waiting.Store(a.now())
 		a.set(r.timeouts.FirstByte, errFirstByte)
 	}
-	a.ctx = httptrace.WithClientTrace(own, &a.trace)
 
 	u := r.base.join(c.Path, c.Query)
-	header := r.requestHeader(c, credential)
-	body, length := a.requestBody(c.Method, header, r.upstreamBody(c, model))
-	request := http.Request{
-		Method: c.Method, URL: u, Host: u.Host, Header: header, Body: body, ContentLength: length,
+	body, length := a.requestBody(c.Method, r.upstreamBody(c, model))
+	request := &http.Request{
+		Method: c.Method, URL: u, Host: u.Host, Header: r.requestHeader(c, credential), Body: body, ContentLength: length,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	response, err := r.transport.RoundTrip(request.WithContext(a.ctx))
+	var response *http.Response
+	var err error
+	if r.transport == nil {
+		response, err = a.send(request)
+	} else {
+		response, err = a.sendByTransport(request)
+	}
 	if err != nil {
 		return nil, a.unanswered(err)
 	}
@@ -52,9 +51,7 @@ type attempt struct {
 	wire     Wire
 	parent   context.Context // the record's
 	release  func() bool     // ends the tie to it
-	ctx      context.Context // ends with it, and by the attempt's own limits
-	trace    httptrace.ClientTrace
-	body     bytes.Reader // the request's; net/http reads it
+	body     bytes.Reader    // the request's
 	response *http.Response
 	header   http.Header // what is left of the response's
 	from     io.Reader   // the response's body, decoded
@@ -63,32 +60,20 @@ type attempt struct {
 	begun    bool // a byte of the body came
 	ended    bool // the body was read to its end
 
-	// Of the connection the request went out on. Only RoundTrip's own
-	// goroutine and, after it returned, ours touch these.
-	conn *markedConn
-	mark uint64 // of conn when it was handed out
-	got  bool   // a connection was handed out
+	// Of the connection the request went out on.
+	conn     *markedConn
+	mark     uint64     // of conn when it was handed out
+	got      bool       // a connection was handed out
+	writing  chan error // receives when a large request was written; nil for others
+	reusable bool       // the connection may serve others once the answer has ended
 }
 
 func (a *attempt) parentEnded() { a.cancel(context.Cause(a.parent)) }
 
-// gotConn notes the connection and where its mark stands. net/http may take
-// a second one by itself where the first was dead: it must not do so once
-// something was written.
-func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	if a.got && (a.conn == nil || !a.conn.seal(a.mark)) {
-		a.relay.replays.Add(1)
-	}
-	a.got = true
-	if a.conn = marked(info.Conn); a.conn != nil {
-		a.mark = a.conn.mark.Load()
-	}
-}
-
-// wroteRequest lets go of the request's body, which may be large and its
-// answer long, and starts the wait for the first byte anew: the time an upload
-// took is not the upstream's. net/http calls it where it read the body.
-func (a *attempt) wroteRequest(httptrace.WroteRequestInfo) {
+// sentAll lets go of the request's body, which may be large and its answer
+// long, and starts the wait for the first byte anew: the time an upload took is
+// not the upstream's. It is called where the body was read.
+func (a *attempt) sentAll() {
 	a.body.Reset(nil)
 	if since := a.waiting.Load(); since > 0 {
 		a.waiting.CompareAndSwap(since, a.now())
@@ -152,22 +137,23 @@ func (a *attempt) finish(over bool) {
 		a.decoder.Close()
 	}
 	switch {
-	case a.response == nil:
-		a.cancel(nil)
-	case over && !a.ended:
+	case over && !a.ended && a.response != nil:
 		a.relay.drains.Add(1)
 		go a.drain()
 	default:
-		a.cancel(nil) // of an answer not read to its end this closes the connection
-		a.response.Body.Close()
+		a.part()
 	}
 }
+
+// readerFunc reads by a function.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (a *attempt) drain() {
 	defer a.relay.drains.Add(-1)
 	stop := time.AfterFunc(drainFor, func() { a.cancel(nil) })
 	defer stop.Stop()
-	defer a.cancel(nil)
-	io.CopyN(io.Discard, a.response.Body, drainMax)
-	a.response.Body.Close()
+	io.CopyN(io.Discard, readerFunc(a.Read), drainMax)
+	a.part()
 }

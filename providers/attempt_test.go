@@ -190,7 +190,7 @@ func TestPhases(t *testing.T) {
 // A dial that hangs is bounded by connect, and nothing was sent.
 func TestConnectTimeout(t *testing.T) {
 	r := relay(t, &upstream{url: "http://up"})
-	r.transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+	r.conns.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, failedDial(context.DeadlineExceeded)
 	}
 	got := try(t, r, call(Chat, hi))
@@ -274,9 +274,9 @@ func TestStaleConnections(t *testing.T) {
 func TestNothingWrittenIsNotSent(t *testing.T) {
 	u := serve(t, json200(`{"choices":[{}]}`))
 	r := relay(t, u)
-	dial := r.transport.DialContext
+	dial := r.conns.dial
 	var conns []*markedConn
-	r.transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	r.conns.dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err == nil {
 			conns = append(conns, c.(*markedConn))
@@ -539,7 +539,7 @@ func TestOverTLS(t *testing.T) {
 	if !strings.Contains(got.err.Error(), "TLS failed") {
 		t.Error(got.err)
 	}
-	r.transport.TLSClientConfig.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	r.dialer.tls.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 	if got := try(t, r, call(Chat, hi)); got.err != nil {
 		t.Fatal(got.err)
 	}

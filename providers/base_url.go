@@ -3,6 +3,7 @@ package providers
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 )
@@ -66,6 +67,16 @@ func (b *base) join(path, query string) *url.URL {
 		}
 	}
 	return u
+}
+
+// address is where to connect to.
+func (b *base) address() string {
+	u := url.URL{Host: b.host}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[b.scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), port)
 }
 
 func (b *base) mergeQuery(query string) string {

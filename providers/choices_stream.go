@@ -9,9 +9,11 @@ import (
 // choicesStream reads chat completions and completions: chunks with choices,
 // each of which ends with its finish_reason, then [DONE].
 type choicesStream struct {
+	wire           Wire
 	seen, finished choiceSet
 	cut            bool
 	used           usage
+	model          modelName
 	last           shape
 }
 
@@ -42,6 +44,10 @@ func (s *choicesStream) event(_, data []byte) verdict {
 			if usage = v.IsObject(); usage {
 				s.used.read(v)
 			}
+		case "model":
+			s.model.read(v)
+		case "service_tier":
+			s.used.tier(v)
 		case "choices":
 			if !v.IsArray() {
 				break
@@ -113,7 +119,7 @@ func (s *choicesStream) closed() (string, bool) { return doneEvent, s.complete()
 func (s *choicesStream) complete() bool { return s.finished.n > 0 && s.finished.n == s.seen.n }
 
 func (s *choicesStream) end() End {
-	return End{Whole: s.complete(), Cut: s.cut, Usage: s.used.tokens()}
+	return End{Whole: s.complete(), Cut: s.cut, Model: string(s.model), Usage: s.used.sum(s.wire)}
 }
 
 // choiceSet is a set of choice indices.

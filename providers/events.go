@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"io"
 
-	"github.com/tidwall/gjson"
-
 	"oncegate/policy"
 )
 
@@ -29,13 +27,13 @@ type judge interface {
 func newJudge(w Wire) judge {
 	switch w {
 	case Chat, Completions:
-		return &choicesStream{}
+		return &choicesStream{wire: w}
 	case Responses:
 		return &responsesStream{}
 	case Messages:
 		return &messagesStream{}
 	case Speech, Transcriptions, Images:
-		return &mediaStream{}
+		return &mediaStream{wire: w}
 	default:
 		return &plainStream{}
 	}
@@ -272,7 +270,7 @@ func (e *events) failWith(err *Error) *Error {
 func unterminated(left []byte) []byte {
 	var scratch []byte
 	ev := parseEvent(bytes.TrimPrefix(left, bom), &scratch)
-	if ev.has && len(ev.data) > 0 && string(bytes.TrimSpace(ev.data)) != "[DONE]" && !gjson.ValidBytes(ev.data) {
+	if ev.has && len(ev.data) > 0 && string(bytes.TrimSpace(ev.data)) != "[DONE]" && !valid(ev.data) {
 		return nil
 	}
 	if !ev.has && !bytes.HasPrefix(bytes.TrimLeft(left, "\r\n"), []byte(":")) && !bytes.HasSuffix(left, []byte("\n")) {

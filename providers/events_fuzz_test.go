@@ -2,7 +2,6 @@ package providers
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -72,13 +71,12 @@ func readCuts(t testing.TB, w Wire, parts ...[]byte) ([]byte, End, *Error) {
 	for i, p := range parts {
 		copied[i] = bytes.Clone(p)
 	}
-	ctx, cancel := context.WithCancelCause(t.Context())
 	at := &attempt{
-		relay: &Relay{name: "up", timeouts: policy.Defaults().Timeouts}, wire: w, parent: ctx, ctx: ctx,
+		relay: &Relay{name: "up", timeouts: policy.Defaults().Timeouts}, wire: w, parent: t.Context(),
 		release:  func() bool { return true },
 		response: &http.Response{StatusCode: 200, Body: &cuts{parts: copied}},
 	}
-	at.start, at.cancel = time.Now(), cancel
+	at.start = time.Now()
 	e := newEvents(at)
 	defer e.finish(false)
 	var all []byte

@@ -42,7 +42,7 @@ func (a *attempt) unanswered(err error) *Error {
 func (a *attempt) blame(f *policy.Failure, err error) {
 	name := a.relay.name
 	var dial *dialError
-	switch why := context.Cause(a.ctx); {
+	switch why := a.why(); {
 	case a.parent.Err() != nil:
 		f.Cancelled = true
 		f.Err = &cause{"the call was ended on this side", errors.Join(err, context.Cause(a.parent))}

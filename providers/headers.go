@@ -1,8 +1,8 @@
 package providers
 
 import (
-	"maps"
 	"net/http"
+	"net/textproto"
 	"strings"
 )
 
@@ -35,11 +35,36 @@ var (
 	eventStream    = []string{"text/event-stream"}
 )
 
+// notForwarded are request headers that stay here: hop-by-hop ones,
+// credentials, and what is between the client and us.
+var notForwarded = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,
+	"Proxy-Connection": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Authorization": true, "X-Api-Key": true, "Api-Key": true, "Cookie": true,
+	"Idempotency-Key": true, "X-Idempotency-Key": true, "Prefer": true, "Accept-Encoding": true,
+	"Forwarded": true, "Openai-Organization": true, "Openai-Project": true,
+	"Content-Length": true, "Content-Type": true, "Content-Encoding": true, "Expect": true, "Host": true,
+}
+
+func forwarded(name string) bool {
+	return !notForwarded[name] && !strings.HasPrefix(name, "Oncegate-") &&
+		!strings.HasPrefix(name, "X-Stainless-") && !strings.HasPrefix(name, "X-Forwarded-")
+}
+
 // requestHeader is what goes upstream: the call's own headers and our
 // credential. The values are shared with the call; nobody changes them.
 func (r *Relay) requestHeader(c *Call, credential int) http.Header {
-	h := make(http.Header, len(c.Header)+5)
-	maps.Copy(h, c.Header)
+	h := make(http.Header, len(c.Header)+2)
+	for name, values := range c.Header {
+		if forwarded(name) {
+			h[name] = values
+		}
+	}
+	for _, line := range c.Header["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			delete(h, textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)))
+		}
+	}
 	if c.ContentType != "" {
 		h["Content-Type"] = []string{c.ContentType}
 	}

@@ -3,6 +3,7 @@ package providers
 import (
 	"unsafe"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/tidwall/gjson"
 )
 
@@ -22,10 +23,17 @@ func isObject(b []byte) bool {
 		case ' ', '\t', '\r', '\n':
 			continue
 		}
-		return c == '{' && gjson.ValidBytes(b)
+		return c == '{' && valid(b)
 	}
 	return false
 }
+
+// valid reports whether b is one JSON value. gjson follows what is nested by
+// recursion: a few MiB of brackets from an upstream would end the process.
+func valid(b []byte) bool { return jsontext.Value(b).IsValid(lax...) }
+
+// lax takes what upstreams really send: a name twice, or no valid UTF-8.
+var lax = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // says reports whether a value holds something: not absent, null, false, "",
 // [] or {}.

@@ -1,12 +1,5 @@
 package providers
 
-import (
-	"bytes"
-	"strings"
-
-	"github.com/tidwall/gjson"
-)
-
 // judgement is what a whole JSON answer comes to.
 type judgement struct {
 	fault   bool   // it holds an error
@@ -18,73 +11,90 @@ type judgement struct {
 // a document that is no answer of any wire. What it says is not looked at
 // but for what ends it: an answer with empty text is an answer.
 func judgeJSON(w Wire, body []byte) (judgement, bool) {
-	if !gjson.ValidBytes(body) {
+	r := newJSONReader(body)
+	defer r.release()
+	a := answerJSON{jsonReader: r}
+	switch kind := r.dec.PeekKind(); {
+	case kind == '{':
+		r.object(a.member)
+	case kind == '[' && (w == Embeddings || w == Rerank):
+		r.skip()
+	default:
 		return judgement{}, false
 	}
-	doc := peek(body)
-	if !doc.IsObject() && !(doc.IsArray() && (w == Embeddings || w == Rerank)) {
+	if !r.over() {
 		return judgement{}, false
 	}
-	var (
-		j                            judgement
-		used                         usage
-		choices, answer, failed, cut bool
-	)
-	j.end.Whole = true
-	mayBeCut := bytes.Contains(body, []byte("length")) || bytes.Contains(body, []byte("content_filter")) || bytes.Contains(body, []byte("max_tokens"))
-	if doc.IsObject() {
-		doc.ForEach(func(k, v gjson.Result) bool {
-			switch k.Str {
-			case "error":
-				j.fault = j.fault || says(v)
-			case "object":
-				j.fault = j.fault || v.Str == "error" // FastChat, older vLLM
-			case "usage":
-				used.read(v)
-			case "choices":
-				if !v.IsArray() {
-					break
-				}
-				choices = strings.TrimLeft(v.Raw[1:], " \t\r\n")[0] != ']'
-				if mayBeCut { // else nothing in there is worth another look at the text
-					v.ForEach(func(_, choice gjson.Result) bool {
-						cut = cut || cutBy(choice.Get("finish_reason").Str)
-						return true
-					})
-				}
-			case "content", "output":
-				answer = true
-			case "status":
-				answer = true
-				failed = v.Str == "failed"
-				cut = cut || v.Str == "incomplete"
-			case "stop_reason":
-				answer = true
-				cut = cut || cutBy(v.Str)
-			}
-			return true
-		})
-	}
+	j := judgement{fault: a.fault, end: End{Whole: true, Model: string(a.model), Usage: a.used.sum(w)}}
 	switch w {
 	case Chat, Completions:
-		if !choices {
+		if !a.choices {
 			j.missing = "choices"
 		}
-		j.end.Cut = cut
+		j.end.Cut = a.cut
 	case Responses:
-		if !answer {
+		if !a.answer {
 			j.missing = "output"
 		}
-		j.fault = j.fault || failed
-		j.end.Cut = cut
+		j.fault = j.fault || a.failed
+		j.end.Cut = a.cut
 	case Messages:
-		if !answer {
+		if !a.answer {
 			j.missing = "content"
 		}
-		j.end.Cut = cut
+		j.end.Cut = a.cut
 	}
-	j.end.Usage = used.tokens()
 	return j, true
+}
+
+// answerJSON is what was found in an answer.
+type answerJSON struct {
+	*jsonReader
+	fault, choices, answer, failed, cut bool
+	used                                usage
+	model                               modelName
+}
+
+func (a *answerJSON) member(name []byte) {
+	switch string(name) {
+	case "error":
+		a.fault = says(a.value()) || a.fault
+	case "object":
+		a.fault = a.value().Str == "error" || a.fault // FastChat, older vLLM
+	case "usage":
+		a.used.read(a.value())
+	case "model":
+		a.model.read(a.value())
+	case "service_tier":
+		a.used.tier(a.value())
+	case "tool_usage":
+		a.used.toolUse(a.value())
+	case "choices":
+		a.array(func() {
+			a.choices = true
+			a.object(a.choice)
+		})
+	case "content", "output":
+		a.answer = true
+		a.skip()
+	case "status":
+		v := a.value()
+		a.answer, a.failed = true, v.Str == "failed"
+		a.cut = a.cut || v.Str == "incomplete"
+	case "stop_reason":
+		a.answer = true
+		a.cut = cutBy(a.value().Str) || a.cut
+	default:
+		a.skip()
+	}
+}
+
+func (a *answerJSON) choice(name []byte) {
+	if string(name) == "finish_reason" {
+		a.cut = cutBy(a.value().Str) || a.cut
+	} else {
+		a.skip()
+	}
 }
 
 // cutBy reports whether a finish or stop reason means that the answer is

@@ -8,6 +8,7 @@ import (
 // mediaStream reads the streams of speech, transcriptions and images: typed
 // events, of which one kind brings what was asked for.
 type mediaStream struct {
+	wire  Wire
 	whole bool
 	used  usage
 }
@@ -40,7 +41,9 @@ func (s *mediaStream) event(name, data []byte) verdict {
 }
 
 func (s *mediaStream) closed() (string, bool) { return "", s.whole }
-func (s *mediaStream) end() End               { return End{Whole: s.whole, Usage: s.used.tokens()} }
+func (s *mediaStream) end() End {
+	return End{Whole: s.whole, Usage: s.used.sum(s.wire)}
+}
 
 // plainStream reads events of which nothing is known: they are whole when
 // they come to a clean end.

@@ -8,6 +8,8 @@ type messagesStream struct {
 	whole bool
 	cut   bool
 	used  usage
+	begun count // the output that message_start tells of: a beginning, no sum
+	model modelName
 }
 
 func (s *messagesStream) event(name, data []byte) verdict {
@@ -23,7 +25,10 @@ func (s *messagesStream) event(name, data []byte) verdict {
 	}
 	switch kind {
 	case "message_start":
-		s.used.read(doc.Get("message.usage"))
+		message := doc.Get("message")
+		s.model.read(message.Get("model"))
+		s.used.read(message.Get("usage"))
+		s.begun, s.used.output = s.used.output, count{}
 		return verdict{kind: Preamble}
 	case "ping", "":
 		return verdict{kind: Preamble}
@@ -50,5 +55,9 @@ func (s *messagesStream) event(name, data []byte) verdict {
 func (s *messagesStream) closed() (string, bool) { return "", s.whole }
 
 func (s *messagesStream) end() End {
-	return End{Whole: s.whole, Cut: s.cut, Usage: s.used.tokens()}
+	used := s.used
+	if !s.whole && !used.output.set {
+		used.output = s.begun
+	}
+	return End{Whole: s.whole, Cut: s.cut, Model: string(s.model), Usage: used.sum(Messages)}
 }

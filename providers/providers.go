@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"oncegate/policy"
+	"oncegate/prices"
 )
 
 // Wire is the protocol of an operation: how its answer is read, metered and
@@ -37,7 +38,7 @@ type Call struct {
 	Method      string
 	Path        string      // after /v1, escaped, with a leading slash: /chat/completions
 	Query       string      // raw, undecoded, without ?
-	Header      http.Header // what is forwarded; never a credential
+	Header      http.Header // as the client sent it: what is between it and us stays here
 	ContentType string      // of Body
 	Body        []byte      // as the client sent it, decoded from its Content-Encoding
 	Model       string      // as the client named it; "" when it named none
@@ -100,15 +101,10 @@ type Piece struct {
 type End struct {
 	Whole bool   // every choice has its finish, or the operation's own terminal event came: fit to be kept
 	Cut   bool   // whole, but finished by length or content filter
-	Usage Tokens // what the upstream said it used
-}
-
-// Tokens is an upstream's own count. Cached tokens are part of Input, reasoning tokens part of Output.
-type Tokens struct {
-	Known         bool // the upstream gave a usage object
-	Input, Output int64
-	CachedInput   int64
-	Reasoning     int64
+	Model string // as the answer names it; "" where it does not
+	// Usage is what the upstream says it used. Of an answer that is not whole
+	// it is what was told until then: the least that is billed.
+	Usage prices.Usage
 }
 
 // Error is a failed attempt: what policy needs to know of it, and what the

@@ -55,7 +55,9 @@ type Relay struct {
 	askUsage  bool
 	timeouts  policy.Timeouts
 	maxJudged int64
-	transport *http.Transport
+	dialer    dialer
+	conns     connections
+	transport *http.Transport // for what conns is not made for; nil: nothing
 	replays   atomic.Int64
 	drains    atomic.Int64 // ends of answers being read in the background
 }
@@ -104,7 +106,14 @@ func New(o Options) (*Relay, error) {
 		r.bearer = append(r.bearer, []string{"Bearer " + key})
 		r.apiKey = append(r.apiKey, []string{key})
 	}
-	r.transport = newTransport(r.timeouts.Connect)
+	r.dialer = newDialer(r.timeouts.Connect)
+	r.conns.dial = r.dialer.dial
+	if b.scheme == "https" {
+		r.conns.dial = r.dialer.dialTLS
+	}
+	if needsTransport(&b) {
+		r.transport = newTransport(r.dialer)
+	}
 	return r, nil
 }
 
@@ -129,7 +138,12 @@ func (r *Relay) Serves(w Wire) bool {
 func (r *Relay) TransportReplays() int64 { return r.replays.Load() }
 
 // Close closes the connections that nobody uses. Attempts under way go on.
-func (r *Relay) Close() { r.transport.CloseIdleConnections() }
+func (r *Relay) Close() {
+	r.conns.close()
+	if r.transport != nil {
+		r.transport.CloseIdleConnections()
+	}
+}
 
 // fitsHeader reports whether a key can be sent as it is: no control character,
 // no space at its ends.

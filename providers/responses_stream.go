@@ -3,6 +3,8 @@ package providers
 import (
 	"bytes"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // responsesStream reads OpenAI's responses: typed events, ended by one of
@@ -16,6 +18,7 @@ type responsesStream struct {
 	whole   bool
 	cut     bool
 	used    usage
+	model   modelName
 }
 
 func (s *responsesStream) event(name, data []byte) verdict {
@@ -33,15 +36,14 @@ func (s *responsesStream) event(name, data []byte) verdict {
 	case "response.created", "response.in_progress", "response.queued", "ping", "keepalive":
 		return verdict{kind: Preamble}
 	case "response.completed", "response.incomplete":
-		response := peek(data).Get("response")
-		s.used.read(response.Get("usage"))
+		s.ended(peek(data).Get("response"))
 		s.whole, s.cut = true, kind == "response.incomplete"
 		return verdict{kind: Content, done: true}
 	case "response.failed", "response.cancelled":
 		if !s.content && kind == "response.failed" {
 			return verdict{fault: true}
 		}
-		s.used.read(peek(data).Get("response.usage"))
+		s.ended(peek(data).Get("response"))
 		return verdict{kind: Content, done: true}
 	case "error":
 		return verdict{fault: true}
@@ -50,8 +52,28 @@ func (s *responsesStream) event(name, data []byte) verdict {
 	return verdict{kind: Content}
 }
 
+// ended reads what the last event says of the whole response.
+func (s *responsesStream) ended(response gjson.Result) {
+	if !response.IsObject() {
+		return
+	}
+	response.ForEach(func(k, v gjson.Result) bool {
+		switch k.Str {
+		case "usage":
+			s.used.read(v)
+		case "model":
+			s.model.read(v)
+		case "service_tier":
+			s.used.tier(v)
+		case "tool_usage":
+			s.used.toolUse(v)
+		}
+		return true
+	})
+}
+
 func (s *responsesStream) closed() (string, bool) { return "", s.whole }
 
 func (s *responsesStream) end() End {
-	return End{Whole: s.whole, Cut: s.cut, Usage: s.used.tokens()}
+	return End{Whole: s.whole, Cut: s.cut, Model: string(s.model), Usage: s.used.sum(Responses)}
 }

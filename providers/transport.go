@@ -7,24 +7,34 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
-// newTransport makes the connections to one upstream: HTTP/1 only, since
+// needsTransport says that an upstream is not reached by connections of our
+// own: through a proxy that the environment names, or under a name that is
+// first to be written in ASCII. net/http knows how.
+func needsTransport(b *base) bool {
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: b.join("", "")})
+	if proxy != nil || err != nil {
+		return true
+	}
+	for i := range len(b.host) {
+		if b.host[i] >= utf8.RuneSelf {
+			return true
+		}
+	}
+	return false
+}
+
+// newTransport makes connections by net/http: HTTP/1 only, since
 // HTTP/2 sends requests again by itself (WRITES.md 2), each connection with
 // a mark of what was written to it. Used through RoundTrip it follows no
-// redirect. connect bounds DNS, dial and TLS together.
-func newTransport(connect time.Duration) *http.Transport {
-	d := dialer{
-		limit: connect,
-		tls: &tls.Config{
-			MinVersion:         tls.VersionTLS12,
-			NextProtos:         []string{"http/1.1"},
-			ClientSessionCache: tls.NewLRUClientSessionCache(64),
-		},
-	}
+// redirect.
+func newTransport(d dialer) *http.Transport {
 	var http1 http.Protocols
 	http1.SetHTTP1(true)
 	return &http.Transport{
@@ -32,22 +42,56 @@ func newTransport(connect time.Duration) *http.Transport {
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
 		TLSClientConfig:        d.tls,
-		TLSHandshakeTimeout:    connect, // through a proxy, where the transport does TLS itself
+		TLSHandshakeTimeout:    d.limit, // through a proxy, where the transport does TLS itself
 		Protocols:              &http1,
 		DisableCompression:     true,
-		MaxIdleConnsPerHost:    4096,
-		IdleConnTimeout:        60 * time.Second,
-		MaxResponseHeaderBytes: 1 << 20,
-		// A held stream costs these as long as it lasts. Larger reads and
-		// writes go past them.
-		ReadBufferSize:  2 << 10,
-		WriteBufferSize: 2 << 10,
+		MaxIdleConnsPerHost:    maxIdle,
+		IdleConnTimeout:        idleFor,
+		MaxResponseHeaderBytes: maxHead,
+		ReadBufferSize:         readBuffer,
+		WriteBufferSize:        readBuffer,
 	}
 }
 
+// sendByTransport is send by way of net/http.
+func (a *attempt) sendByTransport(request *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	if !a.use(nil, cancel) {
+		cancel()
+		return nil, context.Canceled
+	}
+	trace := httptrace.ClientTrace{
+		GotConn:      a.gotConn,
+		WroteRequest: func(httptrace.WroteRequestInfo) { a.sentAll() },
+	}
+	return a.relay.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &trace)))
+}
+
+// gotConn notes the connection and where its mark stands. net/http may take
+// a second one by itself where the first was dead: it must not do so once
+// something was written.
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	if a.got && (a.conn == nil || !a.conn.seal(a.mark)) {
+		a.relay.replays.Add(1)
+	}
+	a.got = true
+	if a.conn = marked(info.Conn); a.conn != nil {
+		a.mark = a.conn.mark.Load()
+	}
+}
+
+// dialer makes marked connections. limit bounds DNS, dial and TLS together.
 type dialer struct {
 	limit time.Duration
 	tls   *tls.Config
+}
+
+func newDialer(limit time.Duration) dialer {
+	return dialer{limit: limit, tls: &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{"http/1.1"},
+		ClientSessionCache: tls.NewLRUClientSessionCache(64),
+	}}
 }
 
 // dialError is a connection that could not be made: nothing was sent.
@@ -158,19 +202,16 @@ func (emptyBody) Close() error             { return nil }
 // headers, where another would cost one more.
 //
 // A body-less request is one that net/http sends again by itself where the
-// method is idempotent or the client's own key header says so. An empty opaque body prevents that;
-// with POST, PUT and PATCH it would be sent as an empty chunked one, so those
-// have it only where such a header came.
-func (a *attempt) requestBody(method string, header http.Header, body []byte) (io.ReadCloser, int64) {
+// method is idempotent. An empty opaque body prevents that; with POST, PUT and
+// PATCH it would be sent as an empty chunked one, and is not needed.
+func (a *attempt) requestBody(method string, body []byte) (io.ReadCloser, int64) {
 	if len(body) > 0 {
 		a.body.Reset(body)
 		return io.NopCloser(&a.body), int64(len(body))
 	}
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		if header["Idempotency-Key"] == nil && header["X-Idempotency-Key"] == nil {
-			return http.NoBody, 0
-		}
+		return http.NoBody, 0
 	}
 	return emptyBody{}, 0
 }

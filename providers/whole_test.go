@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"oncegate/policy"
+	"oncegate/prices"
 )
 
 func TestWholeAnswers(t *testing.T) {
@@ -18,14 +20,13 @@ func TestWholeAnswers(t *testing.T) {
 		media  string
 		status int // of a failure
 		cut    bool
-		usage  Tokens
+		usage  prices.Usage
 		object bool // of a failure: its body may be passed on
 	}{
 		"chat": {body: `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4},"completion_tokens_details":{"reasoning_tokens":1}}}`,
-			usage: Tokens{Known: true, Input: 9, Output: 2, CachedInput: 4, Reasoning: 1}},
-		"B089 reasoning inside":          {body: `{"choices":[{}],"usage":{"prompt_tokens":2008,"completion_tokens":266,"total_tokens":2274,"completion_tokens_details":{"reasoning_tokens":261}}}`, usage: Tokens{Known: true, Input: 2008, Output: 266, Reasoning: 261}},
-		"B089 reasoning beside":          {body: `{"choices":[{}],"usage":{"prompt_tokens":36,"completion_tokens":10,"total_tokens":736,"completion_tokens_details":{"reasoning_tokens":690}}}`, usage: Tokens{Known: true, Input: 36, Output: 700, Reasoning: 690}},
-		"B087 more cached than input":    {body: `{"choices":[{}],"usage":{"prompt_tokens":5,"completion_tokens":-2,"prompt_tokens_details":{"cached_tokens":9}}}`, usage: Tokens{Known: true, Input: 5, CachedInput: 5}},
+			usage: prices.Usage{Known: true, Input: 9, Output: 2, Cached: 4, Reasoning: 1}},
+		"B089 reasoning inside":          {body: `{"choices":[{}],"usage":{"prompt_tokens":2008,"completion_tokens":266,"total_tokens":2274,"completion_tokens_details":{"reasoning_tokens":261}}}`, usage: prices.Usage{Known: true, Input: 2008, Output: 266, Reasoning: 261}},
+		"B089 reasoning beside":          {body: `{"choices":[{}],"usage":{"prompt_tokens":36,"completion_tokens":10,"total_tokens":736,"completion_tokens_details":{"reasoning_tokens":690}}}`, usage: prices.Usage{Known: true, Mended: true, Input: 36, Output: 700, Reasoning: 690}},
 		"cut by length":                  {body: `{"choices":[{"finish_reason":"stop"},{"finish_reason":"length"}]}`, cut: true},
 		"B034 only tool calls":           {body: `{"choices":[{"message":{"content":null,"tool_calls":[{}]},"finish_reason":"tool_calls"}]}`},
 		"B034 only a refusal":            {body: `{"choices":[{"message":{"content":null,"refusal":"no"},"finish_reason":"stop"}]}`},
@@ -50,25 +51,25 @@ func TestWholeAnswers(t *testing.T) {
 		"error empty":                    {body: `{"error":{},"choices":[{}]}`},
 		"vLLM's old form":                {body: `{"object":"error","message":"x","code":400}`, status: 400, object: true},
 		"completions":                    {wire: Completions, body: `{"choices":[{"text":"a","finish_reason":"content_filter"}]}`, cut: true},
-		"embeddings":                     {wire: Embeddings, body: `{"data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":7,"total_tokens":7}}`, usage: Tokens{Known: true, Input: 7}},
+		"embeddings":                     {wire: Embeddings, body: `{"data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":7,"total_tokens":7}}`, usage: prices.Usage{Known: true, Input: 7}},
 		"embeddings as a list":           {wire: Embeddings, body: `[[0.1]]`},
-		"rerank":                         {wire: Rerank, body: `{"results":[],"usage":{"total_tokens":12}}`, usage: Tokens{Known: true, Input: 12}},
+		"rerank":                         {wire: Rerank, body: `{"results":[],"usage":{"total_tokens":12}}`, usage: prices.Usage{Known: true, Input: 12}},
 		"moderations":                    {wire: Moderations, body: `{"results":[{}]}`},
-		"images":                         {wire: Images, body: `{"data":[{}],"usage":{"input_tokens":3,"output_tokens":4}}`, usage: Tokens{Known: true, Input: 3, Output: 4}},
-		"messages":                       {wire: Messages, body: `{"type":"message","content":[],"stop_reason":"end_turn","usage":{"input_tokens":10,"cache_read_input_tokens":100,"cache_creation_input_tokens":5,"output_tokens":7}}`, usage: Tokens{Known: true, Input: 115, Output: 7, CachedInput: 100}},
+		"images":                         {wire: Images, body: `{"data":[{}],"usage":{"input_tokens":3,"output_tokens":4}}`, usage: prices.Usage{Known: true, Input: 3, Output: 4}},
+		"messages":                       {wire: Messages, body: `{"type":"message","content":[],"stop_reason":"end_turn","usage":{"input_tokens":10,"cache_read_input_tokens":100,"cache_creation_input_tokens":5,"output_tokens":7}}`, usage: prices.Usage{Known: true, Input: 115, Output: 7, Cached: 100, CacheWrite5m: 5}},
 		"messages, cut":                  {wire: Messages, body: `{"content":[],"stop_reason":"max_tokens"}`, cut: true},
 		"messages, refused":              {wire: Messages, body: `{"content":[],"stop_reason":"refusal"}`, cut: true},
 		"messages, empty":                {wire: Messages, body: `{}`, status: 502},
 		"messages, an error":             {wire: Messages, body: `{"type":"error","error":{"type":"overloaded_error","message":"x"}}`, status: 529, object: true},
 		"count_tokens":                   {wire: CountTokens, body: `{"input_tokens":7}`},
-		"responses":                      {wire: Responses, body: `{"status":"completed","error":null,"output":[],"usage":{"input_tokens":20,"input_tokens_details":{"cached_tokens":8},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":25}}`, usage: Tokens{Known: true, Input: 20, Output: 5, CachedInput: 8, Reasoning: 3}},
+		"responses":                      {wire: Responses, body: `{"status":"completed","error":null,"output":[],"usage":{"input_tokens":20,"input_tokens_details":{"cached_tokens":8},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":25}}`, usage: prices.Usage{Known: true, Input: 20, Output: 5, Cached: 8, Reasoning: 3}},
 		"responses, incomplete":          {wire: Responses, body: `{"status":"incomplete","output":[]}`, cut: true},
 		"responses, failed":              {wire: Responses, body: `{"status":"failed","error":{"code":"server_error","message":"x"},"output":[]}`, status: 500, object: true},
 		"responses, empty":               {wire: Responses, body: `{}`, status: 502},
 		"a transcript as text":           {wire: Transcriptions, body: "hello\n", media: "text/plain"},
 		"a silent transcript":            {wire: Transcriptions, body: "", media: "text/plain"},
-		"a transcript as JSON":           {wire: Transcriptions, body: `{"text":"hello","usage":{"type":"tokens","input_tokens":14,"output_tokens":5}}`, usage: Tokens{Known: true, Input: 14, Output: 5}},
-		"a transcript with its duration": {wire: Transcriptions, body: `{"text":"hello","usage":{"type":"duration","seconds":9}}`},
+		"a transcript as JSON":           {wire: Transcriptions, body: `{"text":"hello","usage":{"type":"tokens","input_tokens":14,"output_tokens":5}}`, usage: prices.Usage{Known: true, Input: 14, Output: 5}},
+		"a transcript with its duration": {wire: Transcriptions, body: `{"text":"hello","usage":{"type":"duration","seconds":9}}`, usage: prices.Usage{Known: true, AudioMillis: 9000}},
 		"a stream asked for, JSON given": {body: `{"choices":[{"finish_reason":"stop"}]}`},
 		"speech that is an error":        {wire: Speech, body: `{"error":{"message":"x","code":"rate_limit_exceeded"}}`, status: 429, object: true},
 	} {
@@ -185,6 +186,21 @@ func TestEventsWithoutTheirType(t *testing.T) {
 	got := try(t, relay(t, serve(t, answer(200, "text/plain", text("a")+finish+done))), call(Chat, hiStream))
 	if got.err != nil || got.header.Get("Content-Type") != "text/event-stream" || got.bytes() != text("a")+finish+done {
 		t.Fatalf("%v %v", got.err, got.header)
+	}
+}
+
+// TestDeepNesting: brackets alone, which a reader that recurses would follow
+// until the process has no stack left.
+func TestDeepNesting(t *testing.T) {
+	deep := bytes.Repeat([]byte("["), 8<<20)
+	if _, ok := judgeJSON(Embeddings, deep); ok {
+		t.Error("brackets are an answer")
+	}
+	if object := append([]byte(`{"a":`), deep...); isObject(object) {
+		t.Error("brackets are an object")
+	}
+	if got := unterminated(append([]byte("data: "), deep...)); got != nil {
+		t.Error("brackets are an event")
 	}
 }
 

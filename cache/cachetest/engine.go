@@ -17,9 +17,10 @@ type Engine struct {
 	// Case runs one case: synctest.Test, or anything else that gives it a
 	// clock that Pass moves. Nil runs it as it is.
 	Case func(t *testing.T, f func(t *testing.T))
-	// Open gives an empty store, and how to open its state again after a
-	// Close, as another process would. The test closes what it opens.
-	Open func(t *testing.T) (s cache.Store, again func() cache.Store)
+	// Open gives an empty store whose days are those of zone, nil for UTC, and
+	// how to open its state again after a Close, as another process would. The
+	// test closes what it opens.
+	Open func(t *testing.T, zone *time.Location) (s cache.Store, again func() cache.Store)
 	// Pass lets d go by, by the store's clock and by Now.
 	Pass func(d time.Duration)
 	// Now is the callers' clock. Nil is time.Now.
@@ -75,11 +76,23 @@ func Run(t *testing.T, e Engine) {
 		{"sixty-four take eight debts", manyDebts},
 		{"steps of many callers are linearizable", linearizable},
 		{"acknowledgements are lost", lostAcknowledgements},
+		{"the ledger sums what is booked", ledgerBook},
+		{"a settlement books its lines if it takes effect", ledgerSettle},
+		{"a settlement that was lost books once", ledgerLost},
+		{"the ledger outlives a restart", ledgerRestart},
+		{"days are those of the zone", ledgerDays},
+		{"a full bucket books under other", ledgerOther},
+		{"the ledger sums what is large", ledgerBig},
+		{"lines that can't be are refused", ledgerRefuses},
+		{"minutes and quarters end", ledgerRetention},
+		{"the ledger is booked and read at once", ledgerTogether},
+		{"sums of any lines", ledgerSums},
+		{"a closed ledger is away", ledgerClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e.Case(t, func(t *testing.T) {
-				s, again := e.Open(t)
-				f := &fixture{T: t, Store: s, again: again, pass: e.Pass, now: e.Now}
+				s, again := e.Open(t, nil)
+				f := &fixture{T: t, Store: s, open: e.Open, again: again, pass: e.Pass, now: e.Now}
 				defer func() { f.Store.Close() }()
 				c.run(f)
 			})
@@ -91,6 +104,7 @@ func Run(t *testing.T, e Engine) {
 type fixture struct {
 	*testing.T
 	Store cache.Store
+	open  func(*testing.T, *time.Location) (cache.Store, func() cache.Store)
 	again func() cache.Store
 	pass  func(time.Duration)
 	now   func() time.Time
@@ -102,6 +116,15 @@ func (f *fixture) restart() {
 		f.Fatalf("close: %v", err)
 	}
 	f.Store = f.again()
+}
+
+// reopen goes on with an empty store whose days are those of zone.
+func (f *fixture) reopen(zone *time.Location) {
+	f.Helper()
+	if err := f.Store.Close(); err != nil {
+		f.Fatalf("close: %v", err)
+	}
+	f.Store, f.again = f.open(f.T, zone)
 }
 
 func key(n byte) cache.Key { return cache.Key{n, 7, n} }

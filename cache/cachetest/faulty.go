@@ -33,7 +33,7 @@ func (f *Faulty) run(step string, do func() error) error {
 	}
 	err := do()
 	if lost := f.fail(f.After, step, "after"); lost != nil {
-		return lost
+		return fmt.Errorf("%w: %w", lost, cache.ErrLost)
 	}
 	return err
 }

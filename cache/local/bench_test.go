@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/binary"
+	"fmt"
 	"testing"
 	"time"
 
@@ -80,5 +81,112 @@ func BenchmarkJournal(b *testing.B) {
 			b.Fatal(err)
 		}
 		j.End(id)
+	}
+}
+
+// ledgerLine is a line as a request makes one.
+func ledgerLine(at time.Time, n int) cache.Line {
+	return cache.Line{
+		At: at,
+		Series: cache.Series{
+			Model: "gpt-4.1-mini", Provider: "openai", Operation: "chat_completions", User: fmt.Sprint("user-", n),
+			Key: "research", Outcome: "coalesced", Reason: "retry_marked",
+		},
+		Figures: cache.Figures{
+			Requests: 1, Billed: 1, SavedRequests: 1, SavedInput: 1200, SavedOutput: 350, Saved: cache.Picodollars(1_040_000_000),
+			BilledInput: 1200, BilledOutput: 350, Spent: cache.Picodollars(1_040_000_000),
+		},
+	}
+}
+
+// BenchmarkBook is a line of a series that is known, of 50.
+func BenchmarkBook(b *testing.B) {
+	s := mustOpen(b, b.TempDir(), Options{})
+	lines := make([]cache.Line, 50)
+	for n := range lines {
+		lines[n] = ledgerLine(time.Now(), n)
+		s.Book(lines[n])
+	}
+	n := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Book(lines[n])
+		n = (n + 1) % len(lines)
+	}
+}
+
+// BenchmarkBookTogether is the same by many at once.
+func BenchmarkBookTogether(b *testing.B) {
+	s := mustOpen(b, b.TempDir(), Options{})
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		line := ledgerLine(time.Now(), 1)
+		for pb.Next() {
+			s.Book(line)
+		}
+	})
+}
+
+// BenchmarkPost is a second's lines on their way to the buckets, with that
+// many series in each.
+func BenchmarkPost(b *testing.B) {
+	for _, series := range []int{50, cache.MostSeries} {
+		b.Run(fmt.Sprint(series), func(b *testing.B) {
+			s := mustOpen(b, b.TempDir(), Options{})
+			lines := make([]cache.Line, series)
+			for n := range lines {
+				lines[n] = ledgerLine(time.Now(), n)
+			}
+			for b.Loop() {
+				s.Book(lines...)
+				if err := s.ledger.post(b.Context(), s.writer.done); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkReport is what a report of a day reads: its quarters, and the
+// minutes at both ends. It must take no more than 100 ms.
+func BenchmarkReport(b *testing.B) {
+	for _, series := range []int{50, cache.MostSeries} {
+		b.Run(fmt.Sprint(series), func(b *testing.B) {
+			s := mustOpen(b, b.TempDir(), Options{})
+			end := time.Now().Truncate(15 * time.Minute)
+			begin := end.Add(-24 * time.Hour)
+			// A million requests, of which each quarter has as many.
+			for quarter := range 96 {
+				for n := range series {
+					l := ledgerLine(begin.Add(time.Duration(quarter)*15*time.Minute+time.Duration(n%15)*time.Minute), n)
+					l.Requests = 1_000_000 / 96 / int64(series)
+					s.Book(l)
+				}
+			}
+			var requests int64
+			sum := func(_ time.Time, _ cache.Series, f *cache.Figures) { requests += f.Requests }
+			if err := s.Scan(b.Context(), cache.Day, begin.Add(-48*time.Hour), end, sum); err != nil {
+				b.Fatal(err)
+			}
+			want := requests
+			for b.Loop() {
+				requests = 0
+				for _, part := range []struct {
+					level       cache.Level
+					from, until time.Time
+				}{
+					{cache.Minute, begin, begin.Add(15 * time.Minute)},
+					{cache.Quarter, begin.Add(15 * time.Minute), end.Add(-15 * time.Minute)},
+					{cache.Minute, end.Add(-15 * time.Minute), end},
+				} {
+					if err := s.Scan(b.Context(), part.level, part.from, part.until, sum); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if requests != want {
+					b.Fatalf("%d requests, want %d", requests, want)
+				}
+			}
+		})
 	}
 }

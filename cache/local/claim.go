@@ -16,13 +16,18 @@ func (s *Store) Claim(ctx context.Context, c cache.Claim) (cache.Grant, error) {
 		return cache.Grant{}, err
 	}
 	for {
-		g, r := s.claim(c)
-		if g.Role != cache.Replay || g.Result != nil {
+		g, r, k := s.claim(c)
+		if g.Role != cache.Replay {
 			return g, nil
 		}
-		res, err := s.load(ctx, r)
+		var err error
+		if k.answer == nil {
+			k, err = s.load(ctx, r)
+		}
 		if err == nil {
-			g.Result = res
+			g.Result, err = k.read()
+		}
+		if err == nil {
 			return g, nil
 		}
 		if !errors.Is(err, cache.ErrFenced) {
@@ -32,9 +37,9 @@ func (s *Store) Claim(ctx context.Context, c cache.Claim) (cache.Grant, error) {
 	}
 }
 
-// claim is one atomic step. A replay without a result is of r, and its body
-// is on disk.
-func (s *Store) claim(c cache.Claim) (cache.Grant, *record) {
+// claim is one atomic step. A replay is of the record, which is returned as it
+// was then.
+func (s *Store) claim(c cache.Claim) (cache.Grant, *record, kept) {
 	sh := s.shard(c.Key)
 	now := time.Now()
 	sh.mu.Lock()
@@ -45,7 +50,7 @@ func (s *Store) claim(c cache.Claim) (cache.Grant, *record) {
 	if r != nil && !r.gone(now) {
 		if g, ok := r.recall(c.Nonce, claimed); ok {
 			if g.Role != cache.Replay || g.Fence == r.fence {
-				return s.answer(sh, r, g), r
+				return g, r, s.use(sh, r, g)
 			}
 		}
 		v = r.view(now)
@@ -63,10 +68,10 @@ func (s *Store) claim(c cache.Claim) (cache.Grant, *record) {
 		}
 		sh.records[c.Key] = next
 		sh.flights.push(next)
-		return cache.Grant{Role: cache.Lead, Fence: next.fence, Lapsed: d.Lapsed}, next
+		return cache.Grant{Role: cache.Lead, Fence: next.fence, At: now, Lapsed: d.Lapsed}, next, kept{}
 	}
 
-	g := cache.Grant{Role: d.Role, Fence: r.fence, Share: d.Share}
+	g := cache.Grant{Role: d.Role, Fence: r.fence, Share: d.Share, At: now}
 	if d.TakeDebt {
 		r.owed = r.owed[1:]
 		s.writeOwed(r)
@@ -76,48 +81,50 @@ func (s *Store) claim(c cache.Claim) (cache.Grant, *record) {
 	if d.TakeDebt || d.Role == cache.Follow || d.Role == cache.Twin {
 		r.remember(step{c.Nonce, claimed, g})
 	}
-	return s.answer(sh, r, g), r
+	return g, r, s.use(sh, r, g)
 }
 
-// answer gives a replay its result, if that is in memory.
-func (s *Store) answer(sh *shard, r *record, g cache.Grant) cache.Grant {
-	if g.Role == cache.Replay && r.result != nil {
-		g.Result = r.result
+// use gives the settled record that a replay is of.
+func (s *Store) use(sh *shard, r *record, g cache.Grant) kept {
+	if g.Role != cache.Replay {
+		return kept{}
+	}
+	if r.answer != nil {
 		s.hold(sh, r)
 	}
-	return g
+	return r.kept()
 }
 
-// load reads a settled record's frames from disk. ErrFenced: the record is
-// gone.
-func (s *Store) load(ctx context.Context, r *record) (*cache.Result, error) {
+// load reads a settled record's answer from disk into memory. ErrFenced: the
+// record is gone.
+func (s *Store) load(ctx context.Context, r *record) (kept, error) {
 	sh := s.shard(r.key)
 	for {
 		sh.mu.Lock()
 		switch {
-		case r.result != nil:
-			res := r.result
+		case r.answer != nil:
+			k := r.kept()
 			s.hold(sh, r)
 			sh.mu.Unlock()
-			return res, nil
+			return k, nil
 		case sh.records[r.key] != r:
 			sh.mu.Unlock()
-			return nil, cache.ErrFenced
+			return kept{}, cache.ErrFenced
 		case r.loading == nil:
 			done := make(chan struct{})
 			r.loading = done
-			settled, state, cut := r.settled, r.state, r.cut
+			k := r.kept()
 			sh.mu.Unlock()
 
-			frames, err := s.readFrames(r.key, r.fence)
-			res := &cache.Result{State: state, Frames: frames, Settled: settled, Cut: cut}
+			var err error
+			k.answer, err = s.readAnswer(r.key, r.fence)
 			sh.mu.Lock()
 			r.loading = nil
 			close(done)
 			switch {
 			case sh.records[r.key] != r:
 			case err == nil:
-				r.result = res
+				r.answer = k.answer
 				s.hold(sh, r)
 			case errors.Is(err, errNoRow), errors.Is(err, cache.ErrCodec):
 				// Nothing can be answered with it: the next claim leads.
@@ -127,21 +134,21 @@ func (s *Store) load(ctx context.Context, r *record) (*cache.Result, error) {
 			switch {
 			case err == nil:
 				s.evict()
-				return res, nil
+				return k, nil
 			case errors.Is(err, cache.ErrCodec):
 				s.oops("read", fmt.Errorf("a damaged answer was dropped: %w", err))
-				return nil, cache.ErrFenced
+				return kept{}, cache.ErrFenced
 			case errors.Is(err, errNoRow):
-				return nil, cache.ErrFenced
+				return kept{}, cache.ErrFenced
 			}
-			return nil, fmt.Errorf("%w: %w", cache.ErrAway, err)
+			return kept{}, fmt.Errorf("%w: %w", cache.ErrAway, err)
 		}
 		loading := r.loading
 		sh.mu.Unlock()
 		select {
 		case <-loading:
 		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+			return kept{}, context.Cause(ctx)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 const (
 	// schemaVersion is this program's. It reads no later one.
-	schemaVersion = 1
+	schemaVersion = 2
 	// applicationID marks the file as ours ("OGAT"), for file(1) and for us.
 	applicationID = 0x4f474154
 	// fenceBlock is how many fences are set aside at a time. A start leaves
@@ -45,7 +45,22 @@ CREATE TABLE records (
 	keep        INTEGER NOT NULL,
 	owed        BLOB NOT NULL,
 	frames      BLOB NOT NULL
-);`
+);` + ledgerSchema
+
+// ledgerSchema came with version 2. A bucket's level is a cache.Level, its
+// begin is in seconds since 1970; booked has the lines of settlements until
+// they are posted. meta has the mark up to where the daybooks are posted.
+const ledgerSchema = `
+CREATE TABLE ledger (
+	level INTEGER NOT NULL,
+	begin INTEGER NOT NULL,
+	sums  BLOB NOT NULL,
+	PRIMARY KEY (level, begin)
+);
+CREATE TABLE booked (
+	sums BLOB NOT NULL
+);
+INSERT INTO meta (name, value) VALUES ('ledger', zeroblob(24));`
 
 // openDatabase opens or makes the database, and learns what is in it.
 func (s *Store) openDatabase(file string) error {
@@ -72,7 +87,7 @@ func (s *Store) openDatabase(file string) error {
 	s.db.SetMaxIdleConns(4)
 	conn, err := s.db.Conn(context.Background())
 	if err == nil {
-		s.writer = newWriter(conn, s.committed, s.oops)
+		s.writer = newWriter(conn, s.begun, s.committed, s.oops)
 		err = s.prepare(conn)
 	}
 	if err == nil {
@@ -138,7 +153,16 @@ func (s *Store) prepare(conn *sql.Conn) error {
 	if version > schemaVersion {
 		return fmt.Errorf("%w: its schema is version %d, this program knows up to %d", errLater, version, schemaVersion)
 	}
-	if err := errors.Join(get("secret", &s.secret), get("fences", &fences)); err != nil {
+	if version < 2 {
+		if _, err := tx.ExecContext(ctx, ledgerSchema+"UPDATE meta SET value = 2 WHERE name = 'schema'"); err != nil {
+			return fmt.Errorf("bring it from schema version %d to %d: %w", version, schemaVersion, err)
+		}
+	}
+	var mark []byte
+	if err := errors.Join(get("secret", &s.secret), get("fences", &fences), get("ledger", &mark)); err != nil {
+		return err
+	}
+	if s.posted, err = markOf(mark); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "UPDATE meta SET value = ? WHERE name = 'fences'", fences+fenceBlock); err != nil {
@@ -205,15 +229,16 @@ func (s *Store) index(conn *sql.Conn) error {
 // errNoRow says that a record is not on disk (any more).
 var errNoRow = sql.ErrNoRows
 
-// readFrames reads a record's frames; cache.ErrCodec when they are damaged.
-func (s *Store) readFrames(k cache.Key, f cache.Fence) ([]cache.Frame, error) {
+// readAnswer reads a record's frames, encoded; cache.ErrCodec when they are
+// damaged.
+func (s *Store) readAnswer(k cache.Key, f cache.Fence) ([]byte, error) {
 	var b []byte
 	err := s.db.QueryRowContext(context.Background(),
 		"SELECT frames FROM records WHERE key = ? AND fence = ?", k[:], int64(f)).Scan(&b)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = cache.DecodeFrames(b)
 	}
-	return cache.DecodeFrames(b)
+	return b, err
 }
 
 var (

@@ -48,13 +48,17 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 			sh.mu.Unlock()
 			return nil, nil, cache.ErrFenced
 		case r.state != cache.Dispatched:
-			res := r.result
+			k := r.kept()
 			sh.mu.Unlock()
-			if res == nil {
-				var err error
-				if res, err = s.load(ctx, r); err != nil {
+			var err error
+			if k.answer == nil {
+				if k, err = s.load(ctx, r); err != nil {
 					return nil, nil, err
 				}
+			}
+			res, err := k.read()
+			if err != nil {
+				return nil, nil, err
 			}
 			return tail(res.Frames, from), res, nil
 		}

@@ -22,8 +22,8 @@ const (
 	stored        // committed
 )
 
-// A record is guarded by its shard's mutex. Of what it points to, result and
-// frames are never changed once set.
+// A record is guarded by its shard's mutex. Of what it points to, frames and
+// answer are never changed once set.
 type record struct {
 	key         cache.Key
 	fence       cache.Fence
@@ -45,9 +45,10 @@ type record struct {
 
 	// Settled.
 	settled time.Time
+	ended   time.Time // see cache.Result
 	expires time.Time
 	keep    time.Duration // as it was settled
-	result  *cache.Result // nil: to be read from disk
+	answer  []byte        // its frames, encoded as on disk; nil: to be read from there
 	weight  int64         // bytes that it counts in memory
 	where   place
 	loading chan struct{} // closed when a read from disk has ended
@@ -157,22 +158,25 @@ func (r *record) tell() {
 	}
 }
 
-// weigh is what frames cost in memory, in bytes.
-func weigh(frames []cache.Frame) int64 {
-	var n int64
-	for _, f := range frames {
-		n += int64(len(f.Data)) + 48
-		if h := f.Head; h != nil {
-			n += 256
-			for name, values := range h.Header {
-				n += int64(len(name)) + 64
-				for _, v := range values {
-					n += int64(len(v)) + 16
-				}
-			}
-		}
+// kept is a settled record as its shard's mutex let it be seen.
+type kept struct {
+	result cache.Result // less its frames
+	answer []byte       // nil: to be read from disk
+}
+
+func (r *record) kept() kept {
+	return kept{cache.Result{State: r.state, Settled: r.settled, Ended: r.ended, Cut: r.cut}, r.answer}
+}
+
+// read gives what a replay reads: frames of its own, over the bytes that all
+// share.
+func (k kept) read() (*cache.Result, error) {
+	frames, err := cache.DecodeFrames(k.answer)
+	if err != nil {
+		return nil, err
 	}
-	return n
+	k.result.Frames = frames
+	return &k.result, nil
 }
 
 // shard is a part of the keys.
@@ -241,24 +245,21 @@ func (d *deadlines) Pop() any {
 	return r
 }
 
-// hold counts a settled record's frames, and marks it as just used.
+// hold counts a settled record's answer, and marks it as just used.
 func (s *Store) hold(sh *shard, r *record) {
 	r.unlink()
 	sh.recent.push(r)
 	if r.weight == 0 {
-		r.weight = overhead
-		if r.result != nil {
-			r.weight += weigh(r.result.Frames)
-		}
+		r.weight = overhead + int64(len(r.answer))
 		s.used.Add(r.weight)
 	}
 }
 
-// letGo takes a settled record's frames out of memory. It stays known.
+// letGo takes a settled record's answer out of memory. It stays known.
 func (s *Store) letGo(r *record) {
 	r.unlink()
 	s.used.Add(-r.weight)
-	r.weight, r.result = 0, nil
+	r.weight, r.answer = 0, nil
 }
 
 // drop forgets a record, in memory at once and on disk behind.

@@ -30,6 +30,8 @@ type Options struct {
 	Waiting func(holder string)
 	// Secret is what Store.Secret gives in place of the database's own.
 	Secret []byte
+	// Zone is that of the ledger's days. Nil is UTC.
+	Zone *time.Location
 	// Oops is told of a step behind that failed; may be nil. It must not
 	// call the store.
 	Oops func(step string, err error)
@@ -48,6 +50,8 @@ type Store struct {
 	secret   []byte
 	writer   *writer
 	attempts *Journal
+	ledger   *ledger
+	posted   mark // of the ledger, at start
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
@@ -90,6 +94,10 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if s.attempts, err = openJournal(dir, 0, o.Oops); err != nil {
 		return nil, err
 	}
+	if s.ledger, err = openLedger(dir, o.Zone, s.posted, s.writer.put, s.oops); err != nil {
+		return nil, err
+	}
+	s.writer.ledger = s.ledger
 	s.writer.start()
 	go s.sweep()
 	return s, nil
@@ -107,12 +115,18 @@ func (s *Store) Secret(context.Context) ([]byte, error) {
 	return bytes.Clone(s.secret), nil
 }
 
+// Durability is "strict": what is acknowledged as on disk was synced.
+func (s *Store) Durability() string { return "strict" }
+
 // Close writes down what is still to be written, and lets the directory go.
 // The store's other methods give ErrAway from then on.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)
 		<-s.swept
+		if s.ledger.dirty() {
+			s.ledger.post(context.Background(), s.writer.done) // or it is told, and left in the daybook
+		}
 		s.writer.stop()
 		s.err = s.release()
 	})
@@ -124,6 +138,9 @@ func (s *Store) release() error {
 	var errs []error
 	if s.attempts != nil {
 		errs = append(errs, s.attempts.Close())
+	}
+	if s.ledger != nil {
+		errs = append(errs, s.ledger.close())
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())

@@ -165,6 +165,10 @@ func TestSweep(t *testing.T) {
 
 // TestOnlyPromisedRecordsTouchTheDisk: a unique derived request has no SQL.
 func TestOnlyPromisedRecordsTouchTheDisk(t *testing.T) {
+	synctest.Test(t, onlyPromisedRecordsTouchTheDisk)
+}
+
+func onlyPromisedRecordsTouchTheDisk(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), Options{})
 	before := s.writer.batches.Load()
 	for i := range 100 {
@@ -354,7 +358,7 @@ func TestUnusableDatabase(t *testing.T) {
 		}, []string{"another program", "store.url"}},
 		{"a later version's", func(file string) error {
 			return change(file, "UPDATE meta SET value = 99 WHERE name = 'schema'")
-		}, []string{"version 99", "up to 1", "later version"}},
+		}, []string{"version 99", "up to 2", "later version"}},
 		{"cut short", func(file string) error { return os.Truncate(file, 8192) }, []string{"damaged", "move it"}},
 		{"overwritten", func(file string) error {
 			b, err := os.ReadFile(file)
@@ -476,7 +480,9 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 	begin := func(n int) (cache.Hold, cache.Settlement) {
 		c := claimOf(n, true)
 		h := cache.Hold{Key: c.Key, Fence: claimRole(t, s, c).Fence}
-		return h, completedAs(answer(n, 10), true)
+		set := completedAs(answer(n, 10), true)
+		set.Lines = []cache.Line{numbered(n)}
+		return h, set
 	}
 	errs := make(chan error, 8)
 	settle := func(ctx context.Context, h cache.Hold, set cache.Settlement) {
@@ -493,8 +499,8 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, set := begin(1)
-	two, late := begin(2)
-	three, unheard := begin(3)
+	two, late := begin(3)
+	three, unheard := begin(2)
 	ctx, cancel := context.WithCancel(t.Context())
 	overtaken := make(chan error, 1)
 	go settle(t.Context(), one, set)
@@ -523,7 +529,7 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 	sh.mu.Lock()
 	sh.records[two.Key].lease = time.Now()
 	sh.mu.Unlock()
-	if g := claimRole(t, s, claimOf(2, true)); g.Role != cache.Lead || !g.Lapsed {
+	if g := claimRole(t, s, claimOf(3, true)); g.Role != cache.Lead || !g.Lapsed {
 		t.Errorf("after the lease: %+v", g)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -537,10 +543,12 @@ func TestWhileOnItsWayToDisk(t *testing.T) {
 	if err := <-overtaken; !errors.Is(err, cache.ErrFenced) {
 		t.Errorf("a settlement that was overtaken: %v", err)
 	}
+	hasFirst(t, s, "without that of the overtaken one", 2)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, dir, Options{})
+	hasFirst(t, s, "after a restart", 2)
 	if n := s.rows(t); n != 2 {
 		t.Errorf("%d rows, want the first and the third", n)
 	}

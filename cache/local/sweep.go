@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	sweepEvery = 2 * time.Second
-	sweepBatch = 64 // records that are dropped under one lock
+	sweepEvery  = 2 * time.Second
+	expireEvery = time.Minute
+	sweepBatch  = 64 // records that are dropped under one lock
 	// forgetFlight is how long after its lease a claim that nobody settled
 	// or took over is forgotten.
 	forgetFlight = 10 * time.Minute
@@ -20,9 +21,21 @@ func (s *Store) sweep() {
 	defer close(s.swept)
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
+	posts := time.NewTicker(postEvery)
+	defer posts.Stop()
+	var expired time.Time
 	for {
 		select {
-		case <-tick.C:
+		case <-posts.C:
+			if s.ledger.dirty() {
+				s.writer.put(op{what: post})
+			}
+			continue
+		case now := <-tick.C:
+			if now.Sub(expired) >= expireEvery {
+				expired = now
+				s.writer.put(op{what: expire})
+			}
 		case <-s.closed:
 			return
 		}

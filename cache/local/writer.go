@@ -17,10 +17,12 @@ import (
 // came.
 type writer struct {
 	conn      *sql.Conn
-	stmts     [4]*sql.Stmt // by verb
+	stmts     [4]*sql.Stmt // by verb; those after fences have none
+	begun     func(op) bool
 	committed func(op, error)
 	oops      func(step string, err error)
 	batches   atomic.Int64 // written so far
+	ledger    *ledger
 
 	mu    sync.Mutex
 	queue []op
@@ -38,6 +40,8 @@ const (
 	update             // its debts
 	erase              // a record that is gone
 	fences             // the end of the block of fences
+	post               // the ledger's lines to their buckets
+	expire             // the ledger's old buckets
 )
 
 // op is one change. Each names the fence, so that none touches a later
@@ -51,24 +55,30 @@ type op struct {
 
 	record  *record
 	pending *pending // insert: who waits for it; nil: nobody
+
+	lines  []cache.Line // insert: booked with it
+	posted chan error   // post: told how it went; nil: nobody asks
 }
 
-// row is what is written of a record. Its frames become bytes in the writer.
+// row is what is written of a record.
 type row struct {
 	fingerprint [32]byte
-	result      *cache.Result
+	kept        kept
 	keep        time.Duration
 	owed        []time.Time
 }
 
 // rowOf gives a record's row as its settlement will make it.
 func rowOf(r *record, p *pending) row {
-	return row{fingerprint: r.fingerprint, result: p.result, keep: p.keep, owed: p.owed}
+	return row{fingerprint: r.fingerprint, kept: p.kept, keep: p.keep, owed: p.owed}
 }
 
-func newWriter(conn *sql.Conn, committed func(op, error), oops func(string, error)) *writer {
+// newWriter makes a writer on its own connection. begun is asked, once the
+// database is its own, whether an insert is still to be made; committed is
+// told how that came out.
+func newWriter(conn *sql.Conn, begun func(op) bool, committed func(op, error), oops func(string, error)) *writer {
 	return &writer{
-		conn: conn, committed: committed, oops: oops,
+		conn: conn, begun: begun, committed: committed, oops: oops,
 		wake: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 }
@@ -160,9 +170,15 @@ func (w *writer) write(batch []op) {
 		if err != nil && len(batch) > 1 {
 			one = w.commit(batch[i : i+1])
 		}
-		if batch[i].what == insert {
-			w.committed(batch[i], one)
-		} else if one != nil {
+		switch o := batch[i]; {
+		case o.what == insert:
+			w.committed(o, one)
+		case o.what == post:
+			w.ledger.wrote(one)
+			if o.posted != nil {
+				o.posted <- one
+			}
+		case one != nil:
 			w.oops("write", one)
 		}
 	}
@@ -174,28 +190,49 @@ func (w *writer) commit(batch []op) error {
 	if err != nil {
 		return err
 	}
+	var lines []cache.Line
+	posted := false
+	stmt := func(what verb) *sql.Stmt { return tx.StmtContext(ctx, w.stmts[what]) }
 	for i := range batch {
 		o := &batch[i]
-		stmt := tx.StmtContext(ctx, w.stmts[o.what])
 		switch o.what {
 		case insert:
-			res := o.row.result
-			_, err = stmt.ExecContext(ctx, o.key[:], int64(o.fence), o.row.fingerprint[:], res.Cut,
-				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), cache.EncodeFrames(res.Frames))
+			if o.pending != nil && !w.begun(*o) {
+				break
+			}
+			lines = append(lines, o.lines...)
+			res := &o.row.kept.result
+			_, err = stmt(insert).ExecContext(ctx, o.key[:], int64(o.fence), o.row.fingerprint[:], res.Cut,
+				res.Settled.UnixNano(), int64(o.row.keep), owedBytes(o.row.owed), o.row.kept.answer)
 		case update:
-			_, err = stmt.ExecContext(ctx, owedBytes(o.owed), o.key[:], int64(o.fence))
+			_, err = stmt(update).ExecContext(ctx, owedBytes(o.owed), o.key[:], int64(o.fence))
 		case erase:
-			_, err = stmt.ExecContext(ctx, o.key[:], int64(o.fence))
+			_, err = stmt(erase).ExecContext(ctx, o.key[:], int64(o.fence))
 		case fences:
-			_, err = stmt.ExecContext(ctx, int64(o.fence))
+			_, err = stmt(fences).ExecContext(ctx, int64(o.fence))
+		case expire:
+			err = expireBuckets(ctx, tx, time.Now())
+		case post:
+			if !posted { // once is enough
+				posted = true
+				err = w.ledger.write(ctx, tx)
+			}
 		}
 		if err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
+	if len(lines) > 0 {
+		if err := w.ledger.stage(ctx, tx, lines); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 	}
 	if err := tx.Commit(); err != nil {
 		tx.Rollback() // a commit that failed may have left it open
 		return err
+	}
+	if posted || len(lines) > 0 {
+		w.ledger.setStaged(len(lines) > 0)
 	}
 	return nil
 }

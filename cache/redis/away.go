@@ -20,6 +20,7 @@ const (
 // at once, and one probe a second asks.
 type watchdog struct {
 	probe  func() error
+	told   func(cause error) // when it goes away, and nil when it is back
 	closed <-chan struct{}
 
 	down   atomic.Pointer[failure] // nil: it can be asked
@@ -53,10 +54,15 @@ func (w *watchdog) heard(f *failure) bool {
 func (w *watchdog) goAway(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.down.Load() == nil {
-		w.down.Store(&failure{cause: cause, lasts: true})
-		go w.ask()
+	if w.down.Load() != nil {
+		return
 	}
+	w.down.Store(&failure{cause: cause, lasts: true})
+	go func() {
+		w.told(cause)
+		w.ask()
+		w.told(nil)
+	}()
 }
 
 func (w *watchdog) ask() {

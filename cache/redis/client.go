@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"runtime"
@@ -31,6 +30,8 @@ const (
 type client struct {
 	universal redis.UniversalClient
 	cluster   *redis.ClusterClient // nil: there is one server
+	sentinels bool
+	dialer    *dialer
 }
 
 var quiet sync.Once
@@ -41,10 +42,11 @@ func connect(a address, poolSize int, greet func(ctx context.Context, addr strin
 	// It reports to standard error; what matters comes back as an error.
 	quiet.Do(logging.Disable)
 	if poolSize <= 0 {
-		poolSize = max(32, 10*runtime.GOMAXPROCS(0))
+		poolSize = max(64, 10*runtime.GOMAXPROCS(0))
 	}
+	d := &dialer{tls: a.tls}
 	o := redis.Options{
-		Addr: a.hosts[0], Username: a.user, Password: a.password, DB: a.db, TLSConfig: a.tls,
+		Addr: a.hosts[0], Username: a.user, Password: a.password, DB: a.db, Dialer: d.dial,
 		MaxRetries: -1, DialerRetries: 1,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout,
 		ContextTimeoutEnabled: true,
@@ -61,16 +63,16 @@ func connect(a address, poolSize int, greet func(ctx context.Context, addr strin
 	switch a.kind {
 	case cluster:
 		c := redis.NewClusterClient(clusterOptions(a, o, onConnect))
-		return &client{universal: c, cluster: c}
+		return &client{universal: c, cluster: c, dialer: d}
 	case sentinel:
-		return &client{universal: redis.NewFailoverClient(sentinelOptions(a, o))}
+		return &client{universal: redis.NewFailoverClient(sentinelOptions(a, o)), sentinels: true, dialer: d}
 	}
-	return &client{universal: redis.NewClient(&o)}
+	return &client{universal: redis.NewClient(&o), dialer: d}
 }
 
 func clusterOptions(a address, o redis.Options, onConnect func(string) func(context.Context, *redis.Conn) error) *redis.ClusterOptions {
 	return &redis.ClusterOptions{
-		Addrs: a.hosts, Username: o.Username, Password: o.Password, TLSConfig: cloneTLS(o.TLSConfig),
+		Addrs: a.hosts, Username: o.Username, Password: o.Password, Dialer: o.Dialer,
 		MaxRetries: o.MaxRetries, DialerRetries: o.DialerRetries, MaxRedirects: -1,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
 		ContextTimeoutEnabled: true, PoolSize: o.PoolSize,
@@ -86,20 +88,13 @@ func sentinelOptions(a address, o redis.Options) *redis.FailoverOptions {
 	return &redis.FailoverOptions{
 		MasterName: a.master, SentinelAddrs: a.hosts,
 		SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword,
-		Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: cloneTLS(o.TLSConfig),
+		Username: o.Username, Password: o.Password, DB: o.DB, Dialer: o.Dialer,
 		MaxRetries: o.MaxRetries, DialerRetries: o.DialerRetries,
 		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, PoolTimeout: o.PoolTimeout,
 		ContextTimeoutEnabled: true, PoolSize: o.PoolSize,
 		Protocol: o.Protocol, DisableIdentity: true,
 		OnConnect: o.OnConnect,
 	}
-}
-
-func cloneTLS(c *tls.Config) *tls.Config {
-	if c == nil {
-		return nil
-	}
-	return c.Clone()
 }
 
 // do runs a script once. All keys have the tag of the first. An error is the
@@ -133,6 +128,15 @@ func (c *client) do(ctx context.Context, s *script, keys []string, args []any) (
 		}
 	}
 	return nil, unsent(fmt.Errorf("the cluster sent a step from server to server %d times", redirections))
+}
+
+// giveUp drops the idle connections to the server that has a key.
+func (c *client) giveUp(ctx context.Context, key string) {
+	if c.cluster == nil {
+		c.dialer.giveUp("")
+	} else if server, err := c.cluster.MasterForKey(ctx, key); err == nil {
+		c.dialer.giveUp(server.Options().Addr)
+	}
 }
 
 // at gives the client of one of the cluster's servers.

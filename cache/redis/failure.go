@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
 
 	redis "github.com/redis/go-redis/v9"
 
@@ -19,11 +20,19 @@ type failure struct {
 	lasts bool // it will not do better at once: a time-out, a refusal
 	// silent: there was no answer at all
 	silent bool
+	// forgotten: the server does not know the connection, and so may not know
+	// the others either
+	forgotten bool
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%v: %v", cache.ErrAway, f.cause) }
 
-func (f *failure) Unwrap() []error { return []error{cache.ErrAway, f.cause} }
+func (f *failure) Unwrap() []error {
+	if f.sent {
+		return []error{cache.ErrAway, cache.ErrLost, f.cause}
+	}
+	return []error{cache.ErrAway, f.cause}
+}
 
 // failed says what an error of the client comes to.
 func failed(err error) *failure {
@@ -33,12 +42,14 @@ func failed(err error) *failure {
 		network *net.OpError
 	)
 	switch {
-	case errors.Is(err, errUnsent), errors.Is(err, errOtherSecret), errors.Is(err, errSecretIsSet):
-		f.lasts = true
-	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
-		f.lasts = true
 	case errors.As(err, &network) && network.Op == "dial":
 		f.lasts, f.silent = true, true
+	case errors.Is(err, errUnsent):
+		f.lasts, f.silent = true, isTimeout(err)
+	case errors.Is(err, errOtherSecret), errors.Is(err, errSecretIsSet), errors.Is(err, redis.ErrClosed):
+		f.lasts = true
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
+		// Many steps at once. Those that have the connections tell of the server.
 	case errors.As(err, &reply):
 		// LOADING, READONLY, OOM, MISCONF, NOAUTH, CLUSTERDOWN and their like
 		// come before a script's first write. (OOM and READONLY are looked at
@@ -48,6 +59,7 @@ func failed(err error) *failure {
 		f.sent, f.lasts, f.silent = true, true, true
 	default: // a connection that ended
 		f.sent = true
+		f.forgotten = errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	}
 	if f.lasts {
 		f.cause = mend(err)

@@ -11,6 +11,7 @@ import (
 
 // follow is one log that this node follows.
 type follow struct {
+	hold    cache.Hold
 	channel string
 
 	mu        sync.Mutex
@@ -22,6 +23,7 @@ type follow struct {
 	sure      bool          // there is no frame from length on that we should not have been told of
 	doubts    int           // how often sure was taken back
 	asking    bool          // its subscription was asked for
+	due       time.Time     // when the lease ends, as far as is known
 
 	readers int       // guarded by notices.mu
 	idle    time.Time // guarded by notices.mu
@@ -41,21 +43,38 @@ func (f *follow) next(from int) (frames []cache.Frame, told <-chan struct{}, ask
 	return nil, f.told, !f.sure || f.length > from, f.doubts
 }
 
-// asked notes that the store was read up to an index. A doubt that came up
-// meanwhile stands: the answer may be older.
-func (f *follow) asked(to, doubts int) {
+// pollSure is how long a reader whom all notices reach does not ask at most: by
+// asking it finds out about a lease that lapsed, and about what was forgotten.
+const pollSure = time.Second
+
+// patience is how long a reader waits for a notice before it asks. beats:
+// doubts come by themselves.
+func (f *follow) patience(beats bool) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.sure || !beats {
+		return pollEvery
+	}
+	return min(max(time.Until(f.due), pollEvery), pollSure)
+}
+
+// asked notes that the store was read up to an index, with so much left of the
+// lease. A doubt that came up meanwhile stands: the answer may be older.
+func (f *follow) asked(to, doubts int, lease time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if to > f.length { // the notices of those are still on their way
 		f.length, f.frames, f.bytes = to, nil, 0
 	}
 	f.sure = f.confirmed && f.doubts == doubts
+	f.due = time.Now().Add(lease)
 }
 
 // doubt has the store asked, told or not.
 func (f *follow) doubt() {
 	f.mu.Lock()
 	f.unsure()
+	f.wake()
 	f.mu.Unlock()
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"oncegate/cache"
 )
@@ -49,7 +50,7 @@ func TestNoticesBringFrames(t *testing.T) {
 			case "confirm":
 				f.confirm()
 			case "asked":
-				f.asked(s.from, doubts)
+				f.asked(s.from, doubts, time.Minute)
 			case "doubt":
 				f.doubt()
 			case "lost":
@@ -80,7 +81,7 @@ func TestNoticesBringFrames(t *testing.T) {
 func TestNoticesPileUp(t *testing.T) {
 	f := &follow{told: make(chan struct{})}
 	f.confirm()
-	f.asked(0, f.doubts)
+	f.asked(0, f.doubts, time.Minute)
 	big := strings.Repeat("x", 30<<10)
 	for n := range 20 {
 		f.tell(packed(n+1, big))

@@ -109,9 +109,10 @@ var strictSettings = []struct{ name, value string }{
 	{"maxmemory-policy", "noeviction"}, // else a record may go before its time
 }
 
-// read asks a server, on a new connection of its own. What can't be read
-// counts as not so.
-func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) {
+// read asks a server, on a new connection of its own. What the server refuses to
+// tell counts as not so. An error is the connection's: its answers may still
+// come, and be taken for those of what is asked next.
+func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) error {
 	pipe := cn.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, len(strictSettings))
 	for i, s := range strictSettings {
@@ -121,7 +122,10 @@ func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) {
 	var lacking []string
 	for i, s := range strictSettings {
 		got, err := cmds[i].Result()
+		var refusal redis.Error
 		switch {
+		case err != nil && !errors.As(err, &refusal):
+			return err
 		case err != nil:
 			lacking = append(lacking, fmt.Sprintf("%s can't be read (%v)", s.name, err))
 		case got[s.name] != s.value:
@@ -134,6 +138,7 @@ func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) {
 		d.lacking = make(map[string]string)
 	}
 	d.lacking[addr] = strings.Join(lacking, ", ")
+	return nil
 }
 
 func (d *durability) String() string {

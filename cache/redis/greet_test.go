@@ -2,18 +2,10 @@ package redis
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
-	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -172,48 +164,47 @@ func TestAccessList(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	cert, private := write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", keyDER)
-	server := redistest.Start(t, "--tls-cert-file", cert, "--tls-key-file", private, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	cert, settings := certificate(t)
+	server := redistest.Start(t, settings...)
 
 	s := mustOpen(t, "rediss://"+server.Addr+"?ca="+cert, Options{})
 	mustSecret(t, s)
 	follows(t, s, s)
-	parsed, err := x509.ParseCertificate(der)
+	pem, err := os.ReadFile(cert)
 	if err != nil {
 		t.Fatal(err)
 	}
 	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
+	pool.AppendCertsFromPEM(pem)
 	mustSecret(t, mustOpen(t, "redis://"+server.Addr, Options{TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}))
 
 	for url, word := range map[string]string{"rediss://" + server.Addr: "certificate", "redis://" + server.Addr: ""} {
 		s := mustOpen(t, url, Options{Oops: func(string, error) {}})
-		if _, err := s.Secret(t.Context()); !errors.Is(err, cache.ErrAway) || !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: %v", url, err)
+		eventually(t, 5*time.Second, url+" is refused: "+word, func() bool { // a busy machine may take too long for it
+			_, err := s.Secret(t.Context())
+			return errors.Is(err, cache.ErrAway) && strings.Contains(err.Error(), word)
+		})
+	}
+}
+
+// A connection whose greeting was not answered in time is not used: what comes
+// late would be taken for the answer to a step.
+func TestLateGreeting(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := redistest.NewProxy(t, server.Addr)
+	p.Lose(func(reply []byte) bool {
+		if bytes.Contains(reply, []byte("proto")) { // what comes before it was in time
+			p.Delay(timeout + 100*time.Millisecond)
+		}
+		return false
+	})
+	s := mustOpen(t, "redis://"+p.Addr, Options{})
+	for range 2 {
+		p.Delay(0)
+		_, err := s.Claim(t.Context(), claim(1))
+		if !errors.Is(err, cache.ErrAway) || !errors.Is(err, errUnsent) {
+			t.Errorf("%v", err)
 		}
 	}
 }

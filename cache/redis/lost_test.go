@@ -16,7 +16,7 @@ func loseClaims(t *testing.T, o Options) (s, other *Store, lose *atomic.Bool) {
 	server := redistest.Start(t)
 	p := redistest.NewProxy(t, server.Addr)
 	lose = new(atomic.Bool)
-	p.Lose(func(reply []byte) bool { return lose.Load() && strings.HasPrefix(string(reply), "*4\r\n:") })
+	p.Lose(func(reply []byte) bool { return lose.Load() && strings.HasPrefix(string(reply), "*5\r\n:") })
 	s = mustOpen(t, "redis://"+p.Addr, o)
 	// The script is known and a connection is there.
 	mustClaim(t, s, claim(99), cache.Lead)

@@ -40,5 +40,34 @@ func fencesName(t int) string { return tagNames[t] + "fences" }
 
 func probeName(t int) string { return tagNames[t] + "probe" }
 
+// Of the ledger, each shard has what waits to be folded; the buckets and how
+// far each shard is folded are together, on the server of the first tag.
+
+const ledgerTag = 0
+
+func tailName(t int) string { return tagNames[t] + "tail" }
+
+func inflightName(t int) string { return tagNames[t] + "inflight" }
+
+func headName(t int) string { return tagNames[t] + "head" }
+
+func pushedName(t int, node string) string { return tagNames[t] + "pushed:" + node }
+
+var (
+	folderName = tagNames[ledgerTag] + "folder"
+	foldedName = tagNames[ledgerTag] + "folded"
+	listNames  = [...]string{
+		cache.Minute:  tagNames[ledgerTag] + "minutes",
+		cache.Quarter: tagNames[ledgerTag] + "quarters",
+		cache.Day:     tagNames[ledgerTag] + "days",
+	}
+)
+
+// bucketName of one that is at a place in its level's list.
+func bucketName(l cache.Level, place int64) string {
+	return tagNames[ledgerTag] + [...]string{cache.Minute: "minute:", cache.Quarter: "quarter:", cache.Day: "day:"}[l] +
+		strconv.FormatInt(place, 10)
+}
+
 // nodeChannel is where a node hears that logs of its records are wanted.
 func nodeChannel(id string) string { return prefix + "node:" + id }

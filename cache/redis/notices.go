@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	redis "github.com/redis/go-redis/v9"
@@ -18,6 +19,11 @@ const (
 	forgetFollow = 2 * time.Second
 	// pingAfter of silence, to find out whether the connection still lives.
 	pingAfter = 5 * time.Second
+	// beatEvery is how often that is looked at while logs are followed. An
+	// answer to a ping comes after all that was published before it, and so says
+	// of all of them at once that no notice is missing. Two without one, and the
+	// readers ask, within pollEvery.
+	beatEvery = pollEvery / 3
 )
 
 // notices hears what the scripts publish, over one connection for all logs
@@ -30,14 +36,17 @@ type notices struct {
 	done   sync.WaitGroup
 	woken  chan struct{} // there are changes
 
+	heard atomic.Int64 // when something last came; by since
+
 	mu      sync.Mutex
 	follows map[string]*follow // by channel
-	changes map[string]bool    // channels to subscribe to, or not to
+	holds   map[cache.Hold]*follow
+	changes map[string]bool // channels to subscribe to, or not to
 	pubsub  *redis.PubSub
 }
 
 func newNotices(s *Store) *notices {
-	n := &notices{s: s, woken: make(chan struct{}, 1), follows: make(map[string]*follow), changes: make(map[string]bool)}
+	n := &notices{s: s, woken: make(chan struct{}, 1), follows: make(map[string]*follow), holds: make(map[cache.Hold]*follow), changes: make(map[string]bool)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.open()
 	n.done.Go(n.receive)
@@ -81,13 +90,18 @@ func (n *notices) wake() {
 
 // change carries subscriptions out, those of a moment together.
 func (n *notices) change() {
-	tick := time.NewTicker(forgetFollow / 2)
+	tick, beat := time.NewTicker(forgetFollow/2), time.NewTicker(beatEvery)
 	defer tick.Stop()
+	defer beat.Stop()
+	var h heartbeat
 	for {
 		select {
 		case <-n.woken:
 		case <-tick.C:
 			n.forget()
+		case <-beat.C:
+			n.beat(&h)
+			continue
 		case <-n.ctx.Done():
 			return
 		}
@@ -114,6 +128,42 @@ func (n *notices) change() {
 	}
 }
 
+// heartbeat is what one goroutine knows of the pings; by since.
+type heartbeat struct{ pinged, doubted time.Duration }
+
+// begun is where since counts from: a clock that is never set.
+var begun = time.Now()
+
+func since() time.Duration { return time.Since(begun) }
+
+// beat sees to it that the connection shows, as long as logs are followed, that
+// it lives. Of a cluster it would show that for one of the servers only: there
+// each reader asks for itself.
+func (n *notices) beat(h *heartbeat) {
+	n.mu.Lock()
+	pubsub, follows := n.pubsub, len(n.follows)
+	n.mu.Unlock()
+	now, heard := since(), time.Duration(n.heard.Load())
+	switch {
+	case n.s.client.cluster != nil, follows == 0, now-heard < beatEvery:
+	case h.pinged <= heard:
+		h.pinged = now
+		_ = pubsub.Ping(n.ctx) // a failure shows where the answer is waited for
+	case now-h.doubted >= pollEvery:
+		h.doubted = now
+		n.doubt()
+	}
+}
+
+// doubt has all readers ask.
+func (n *notices) doubt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, f := range n.follows {
+		f.doubt()
+	}
+}
+
 // receive hands out what comes, and connects again after a pause where the
 // connection ends.
 func (n *notices) receive() {
@@ -123,6 +173,7 @@ func (n *notices) receive() {
 		switch {
 		case err == nil:
 			n.handle(message)
+			n.heard.Store(int64(since()))
 			silent, pause = false, pollEvery
 			continue
 		case isTimeout(err) && !silent:
@@ -134,11 +185,18 @@ func (n *notices) receive() {
 			continue
 		}
 		n.lost()
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, probeEvery)
-		case <-n.ctx.Done():
+		n.rest(pause)
+		pause = min(2*pause, probeEvery)
+		for n.ctx.Err() == nil && n.s.allAway() { // the probe finds out when it is back: one is enough
+			n.rest(pollEvery)
 		}
+	}
+}
+
+func (n *notices) rest(d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-n.ctx.Done():
 	}
 }
 
@@ -193,13 +251,13 @@ func (n *notices) wanted(payload string) {
 func (s *Store) OnWanted(f func(cache.Hold)) { s.onWanted.Store(&f) }
 
 // follow adds a reader of a log.
-func (n *notices) follow(channel string) *follow {
+func (n *notices) follow(h cache.Hold) *follow {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	f := n.follows[channel]
+	f := n.holds[h]
 	if f == nil {
-		f = &follow{channel: channel, told: make(chan struct{})}
-		n.follows[channel] = f
+		f = &follow{hold: h, channel: logName(h), told: make(chan struct{})}
+		n.follows[f.channel], n.holds[h] = f, f
 	}
 	f.readers++
 	return f
@@ -233,6 +291,7 @@ func (n *notices) drop(f *follow) {
 		return
 	}
 	delete(n.follows, f.channel)
+	delete(n.holds, f.hold)
 	f.mu.Lock()
 	asking := f.asking
 	f.mu.Unlock()

@@ -21,12 +21,12 @@ const (
 // reader waits for notices, of which one connection brings those of all logs
 // that this node follows.
 //
-// A lease that lapses is found out by asking, so at most pollEvery late.
+// A lease that lapses is found out by asking when it should.
 func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame, *cache.Result, error) {
 	if from < 0 {
 		return nil, nil, errNegative
 	}
-	f := s.notices.follow(logName(h))
+	f := s.notices.follow(h)
 	over := false
 	defer func() { s.notices.leave(f, over) }()
 	poll := time.NewTimer(pollEvery)
@@ -38,18 +38,18 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 			return frames, nil, nil
 		}
 		if ask {
-			frames, res, err := s.read(h, from)
+			frames, res, lease, err := s.read(h, from)
 			if res != nil || err != nil {
 				over = true
 				return frames, res, err
 			}
-			f.asked(from+len(frames), doubts)
+			f.asked(from+len(frames), doubts, lease)
 			s.notices.subscribe(f)
 			if len(frames) > 0 {
 				return frames, nil, nil
 			}
 		}
-		poll.Reset(pollEvery)
+		poll.Reset(f.patience(s.client.cluster == nil))
 		select {
 		case <-told:
 		case <-poll.C:
@@ -63,26 +63,31 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 	}
 }
 
-// read asks once. Nothing at all: there is nothing new yet.
-func (s *Store) read(h cache.Hold, from int) ([]cache.Frame, *cache.Result, error) {
+// read asks once. Nothing at all: there is nothing new yet, and so much is left
+// of the lease.
+func (s *Store) read(h cache.Hold, from int) ([]cache.Frame, *cache.Result, time.Duration, error) {
 	reply, err := s.step(readScript, h, from, readFrames, hex.EncodeToString(h.Key[:]))
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	switch reply[0] {
 	case "live":
+		if len(reply) < 3 {
+			return nil, nil, 0, malformed(readScript, reply)
+		}
 		frames, err := elements(reply[1])
-		return frames, nil, err
+		left, _ := reply[2].(int64)
+		return frames, nil, time.Duration(left) * time.Millisecond, err
 	case "lapsed":
-		return nil, nil, cache.ErrLapsed
+		return nil, nil, 0, cache.ErrLapsed
 	case "result":
 		res, err := result(readScript, reply[1:])
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, 0, err
 		}
-		return tail(res.Frames, from), res, nil
+		return tail(res.Frames, from), res, 0, nil
 	}
-	return nil, nil, malformed(readScript, reply)
+	return nil, nil, 0, malformed(readScript, reply)
 }
 
 // elements reads a log's, each of which is one frame.

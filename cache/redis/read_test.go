@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,11 +163,89 @@ func TestLostNotices(t *testing.T) {
 	if took := (<-done).Sub(begin); took > 2*pollEvery {
 		t.Errorf("it came after %v", took)
 	}
-	if f := reads.notices.follow(logName(h)); f.confirmed {
+	if f := reads.notices.follow(h); f.confirmed {
 		t.Error("it was told, and the test shows nothing")
 	}
 	if wanted, err := leads.Renew(t.Context(), h, lease); !wanted || err != nil {
 		t.Errorf("the renewal says wanted: %v, %v", wanted, err)
+	}
+}
+
+// The connection for notices may go silent: its readers ask then.
+func TestNoticesGoSilent(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := redistest.NewProxy(t, server.Addr)
+	leads, reads := mustOpen(t, "redis://"+server.Addr, Options{}), mustOpen(t, "redis://"+p.Addr, Options{})
+	h := mustClaim(t, leads, claim(1), cache.Lead)
+	got := make(chan string)
+	go func() {
+		for n := range 2 {
+			frames, _, err := reads.Read(t.Context(), h, n)
+			if err != nil {
+				t.Error(err)
+			}
+			got <- text(frames)
+		}
+	}()
+	f := reads.notices.follow(h)
+	sure := func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.sure
+	}
+	for n, s := range []string{"a", "b"} {
+		eventually(t, 5*time.Second, "the reader relies on notices", sure)
+		begin := time.Now()
+		if n == 1 {
+			p.Drop(func(reply []byte) bool {
+				return bytes.Contains(reply, []byte("\r\nmessage\r\n")) || bytes.Contains(reply, []byte("\r\npong\r\n"))
+			})
+		}
+		if err := leads.Append(t.Context(), h, n, frames(s)); err != nil {
+			t.Fatal(err)
+		}
+		if text := <-got; text != s {
+			t.Errorf("read %q, want %q", text, s)
+		}
+		if took := time.Since(begin); took > 2*pollEvery {
+			t.Errorf("%s came after %v", s, took)
+		}
+	}
+}
+
+// Readers that rely on notices ask once a second each, to find out what there
+// is no notice of.
+func TestReadersThatWaitAskSeldom(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	leads, reads := mustOpen(t, "redis://"+server.Addr, Options{}), mustOpen(t, "redis://"+server.Addr, Options{})
+	const logs = 50
+	var follows []*follow
+	for n := range byte(logs) {
+		h := mustClaim(t, leads, claim(n), cache.Lead)
+		follows = append(follows, reads.notices.follow(h))
+		go func() { _, _, _ = reads.Read(t.Context(), h, 0) }()
+	}
+	eventually(t, 5*time.Second, "all rely on notices", func() bool {
+		for _, f := range follows {
+			f.mu.Lock()
+			sure := f.sure
+			f.mu.Unlock()
+			if !sure {
+				return false
+			}
+		}
+		return true
+	})
+	calls := func() (n int) {
+		_, _ = fmt.Sscanf(server.Info("commandstats", "cmdstat_evalsha"), "calls=%d", &n)
+		return n
+	}
+	before := calls()
+	<-time.After(4 * pollEvery)
+	if n := calls() - before; n > 2*logs {
+		t.Errorf("%d readers asked %d times in %v", logs, n, 4*pollEvery)
 	}
 }
 

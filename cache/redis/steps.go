@@ -15,6 +15,8 @@ const (
 	// linger is how long after its lease a claim that nobody settled or took
 	// over is forgotten.
 	linger = 10 * time.Minute
+	// sweepFor is how long it stays after that, to be swept by some node.
+	sweepFor = 24 * time.Hour
 	// rememberReleased is how long the steps of a released record can be sent
 	// again.
 	rememberReleased = time.Minute
@@ -29,9 +31,10 @@ const (
 // Claim is one round trip; a Replay comes with its result.
 func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	t := tag(c.Key)
-	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t)},
+	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t), tailName(t)},
 		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
-		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]))
+		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]),
+		millis(sweepFor), s.encodeLines(c.Lapses))
 	if err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.sent && !s.o.KeepLost {
@@ -43,7 +46,7 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	if ok && role == 0 {
 		return cache.Grant{}, fmt.Errorf("%w: this claim was given back: claim with a new nonce", cache.ErrAway)
 	}
-	if !ok || len(reply) < 4 {
+	if !ok || len(reply) < 5 {
 		return cache.Grant{}, malformed(claimScript, reply)
 	}
 	share, _ := reply[2].(string)
@@ -52,17 +55,29 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 	if g.Fence, err = fence(reply[1]); err != nil {
 		return cache.Grant{}, malformed(claimScript, reply)
 	}
+	if at, _ := reply[4].(int64); at > 0 {
+		g.At = time.UnixMilli(at)
+	}
 	if g.Role == cache.Replay {
-		if g.Result, err = result(claimScript, reply[4:]); err != nil {
+		if g.Result, err = result(claimScript, reply[5:]); err != nil {
 			return cache.Grant{}, err
 		}
+		// What counts is how long ago it was: the two clocks need not agree.
+		g.Result.Settled = s.now().Add(-g.At.Sub(g.Result.Settled))
 	}
 	return g, nil
 }
 
+// Note keeps what a claim comes to if nobody settles it, in place of Claim.Lapses.
+func (s *Store) Note(h cache.Hold, lapses []cache.Line) error {
+	_, err := s.step(noteScript, h, s.encodeLines(lapses))
+	return err
+}
+
 // Renew extends a lease, a lapsed one too if nobody took over.
 func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
-	reply, err := s.step(renewScript, h, millis(lease), millis(linger))
+	keys := []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
+	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor))
 	if err != nil {
 		return false, err
 	}
@@ -114,14 +129,17 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 	if state != "released" || res.Frames != nil {
 		frames = cache.EncodeFrames(res.Frames)
 	}
-	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail))}
+	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), s.encodeLines(set.Lines), int64(0)}
+	if !set.Ended.IsZero() {
+		args[len(args)-1] = set.Ended.UnixMilli()
+	}
 	for _, left := range set.Owed {
 		// A duration: the two clocks need not agree.
 		if counts := set.Debt - s.now().Sub(left); counts > 0 {
 			args = append(args, millis(counts))
 		}
 	}
-	_, err := s.step(settleScript, h, args...)
+	_, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key)), inflightName(tag(h.Key))}, args...)
 	return err
 }
 
@@ -136,16 +154,20 @@ func (s *Store) Owe(_ context.Context, h cache.Hold, n cache.Nonce, d time.Durat
 
 // step runs a script on a record and the log of a claim.
 func (s *Store) step(sc *script, h cache.Hold, args ...any) ([]any, error) {
-	name, log := recordName(h.Key), logName(h)
+	return s.stepOn(sc, h, []string{recordName(h.Key), logName(h)}, args...)
+}
+
+func (s *Store) stepOn(sc *script, h cache.Hold, keys []string, args ...any) ([]any, error) {
 	all := append(make([]any, 0, 1+len(args)), uint64(h.Fence))
-	reply, err := s.do(sc, tag(h.Key), []string{name, log}, append(all, args...)...)
+	reply, err := s.do(sc, tag(h.Key), keys, append(all, args...)...)
 	if err == nil && reply[0] == "fenced" {
 		return nil, cache.ErrFenced
 	}
 	return reply, err
 }
 
-// result reads state, time, whether it was cut, and frames.
+// result reads state, time, whether it was cut, frames, and when it ended if
+// that is there.
 func result(sc *script, reply []any) (*cache.Result, error) {
 	if len(reply) < 4 {
 		return nil, malformed(sc, reply)
@@ -158,6 +180,12 @@ func result(sc *script, reply []any) (*cache.Result, error) {
 		return nil, malformed(sc, reply)
 	}
 	res := &cache.Result{State: states[state], Settled: time.UnixMilli(at), Cut: reply[2] == "1"}
+	if len(reply) > 4 {
+		text, _ := reply[4].(string)
+		if at, _ := strconv.ParseInt(text, 10, 64); at > 0 {
+			res.Ended = time.UnixMilli(at)
+		}
+	}
 	if frames == "" { // released, with nothing to show
 		return res, nil
 	}

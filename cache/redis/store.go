@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,12 +27,18 @@ type Options struct {
 	// TLS replaces what the URL says of TLS; nil leaves it.
 	TLS *tls.Config
 	// PoolSize is how many connections a server gets at most, beside one for
-	// notices. Zero: 10 a core, 32 at least.
+	// notices. Zero: 10 a core, 64 at least.
 	PoolSize int
-	// KeepLost: a claim whose answer was lost is the caller's to end by
-	// GiveBack. Else the store gives it back by itself, and the caller must
+	// KeepLost: a claim whose answer was lost (cache.ErrLost) is the caller's to
+	// end by GiveBack. Else the store gives it back by itself, and the caller must
 	// not send it again.
 	KeepLost bool
+	// Zone is that of the ledger's days. Nil is UTC. All nodes must have the
+	// same; after a change, days that were kept are those of the old zone.
+	Zone *time.Location
+	// Away is told why a server is away, when it goes, and nil when it is back;
+	// of a cluster once for each tag. It may be nil, and must not block.
+	Away func(cause error)
 	// Oops is told of a step behind that failed; may be nil. It must not
 	// call the store.
 	Oops func(step string, err error)
@@ -53,6 +60,7 @@ type Store struct {
 	dogs     []*watchdog // one for each tag of a cluster; else one
 	notices  *notices
 	lost     lost
+	ledger   ledger
 	now      func() time.Time
 
 	onWanted atomic.Pointer[func(cache.Hold)]
@@ -74,6 +82,9 @@ func Open(url string, o Options) (*Store, error) {
 	if o.TLS != nil {
 		a.tls = o.TLS
 	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
 	n := cache.NewNonce()
 	s := &Store{o: o, node: hex.EncodeToString(n[:]), closed: make(chan struct{}), now: time.Now}
 	if len(o.Secret) > 0 {
@@ -85,21 +96,33 @@ func Open(url string, o Options) (*Store, error) {
 		s.dogs = make([]*watchdog, tags)
 	}
 	for t := range s.dogs {
-		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }}
+		s.dogs[t] = &watchdog{closed: s.closed, probe: func() error { return s.probe(t) }, told: func(cause error) { s.told(t, cause) }}
 	}
 	s.notices = newNotices(s)
 	s.lost.start(s)
+	s.ledger.start(s, int(n[0])%tags)
 	return s, nil
 }
 
 // greet looks at each new connection's server. A Redis that was replaced by
 // one with another secret is refused here; a cluster is asked by probe.
 func (s *Store) greet(ctx context.Context, addr string, cn *redis.Conn) error {
-	s.settings.read(ctx, addr, cn)
+	if s.client.sentinels {
+		// Those are connected to by the same settings, and are no stores.
+		if role, err := cn.Do(ctx, "role").Slice(); err == nil && len(role) > 0 && role[0] == "sentinel" {
+			return nil
+		}
+	}
+	if err := s.settings.read(ctx, addr, cn); err != nil {
+		return unsent(err)
+	}
 	if s.client.cluster != nil || s.id.known() == nil {
 		return nil
 	}
-	return s.id.introduce(ctx, cn)
+	if err := s.id.introduce(ctx, cn); err != nil {
+		return unsent(err)
+	}
+	return nil
 }
 
 // probe finds out whether a tag's server works, by writing to it.
@@ -120,28 +143,62 @@ func (s *Store) probe(t int) error {
 
 // Secret gives what all keys are derived from. An error is ErrAway with its
 // cause: the store can't be reached, refuses this user, or belongs to nodes
-// with another secret.
-func (s *Store) Secret(context.Context) ([]byte, error) {
-	if err := s.away(0); err != nil {
-		return nil, err
+// with another secret. One that does not answer is asked for a while: both may
+// have been started at once.
+func (s *Store) Secret(ctx context.Context) ([]byte, error) {
+	for end := time.Now().Add(startWithin); ; {
+		err := s.away(0)
+		if err == nil {
+			err = s.introduce()
+		}
+		var f *failure
+		switch {
+		case err == nil:
+			return s.id.known(), nil
+		case !errors.As(err, &f) || !f.silent || time.Now().After(end):
+			return nil, err
+		}
+		select {
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+			return nil, err
+		}
 	}
+}
+
+func (s *Store) introduce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*stepTimeout)
 	defer cancel()
 	if err := s.id.introduce(ctx, s.client.universal); err != nil {
-		return nil, failed(err)
+		return failed(err)
 	}
-	return s.id.known(), nil
+	return nil
 }
+
+// startWithin is how long a server that does not answer is asked for what all
+// begins with.
+const startWithin = 5 * time.Second
 
 // Durability is "strict" when all servers that this node is connected to keep
 // through a crash what they acknowledged; else "relaxed: " and why.
 func (s *Store) Durability() string { return s.settings.String() }
 
-// Close gives back what can still be given back, and ends all connections. The
+// Reachable says why a server is away; nil: all can be asked.
+func (s *Store) Reachable() error {
+	for t := range s.dogs {
+		if err := s.away(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close gives back what can still be given back, writes what was booked, and ends all connections. The
 // other methods give ErrAway from then on.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lost.stop()
+		s.ledger.stop()
 		close(s.closed)
 		s.notices.stop()
 		s.err = s.client.universal.Close()
@@ -159,6 +216,16 @@ func (s *Store) away(t int) error {
 	}
 }
 
+// allAway says that there is no server that can be asked.
+func (s *Store) allAway() bool {
+	for _, dog := range s.dogs {
+		if dog.refuses() == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // do runs a step and gives its reply, whose form is the script's.
 func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error) {
 	if err := s.away(t); err != nil {
@@ -173,6 +240,9 @@ func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error)
 		if s.dogs[t%len(s.dogs)].heard(f) && f.silent {
 			s.awayTogether(t, f.cause)
 		}
+		if f.forgotten {
+			s.client.giveUp(ctx, fencesName(t))
+		}
 		f.cause = fmt.Errorf("%s: %w", sc.name, f.cause)
 		return nil, f
 	}
@@ -182,6 +252,23 @@ func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error)
 		return nil, malformed(sc, reply)
 	}
 	return list, nil
+}
+
+// told hears that a tag's server is away, and with no cause that it is back.
+// The connections to it that are idle may lead nowhere then: they are dropped.
+func (s *Store) told(t int, cause error) {
+	if cause != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+		defer cancel()
+		s.client.giveUp(ctx, fencesName(t))
+	}
+	select {
+	case <-s.closed:
+	default:
+		if s.o.Away != nil {
+			s.o.Away(cause)
+		}
+	}
 }
 
 // awayTogether makes a cluster's other tags away that are on the same server,

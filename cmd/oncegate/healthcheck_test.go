@@ -37,7 +37,7 @@ func TestHealthcheckStatus(t *testing.T) {
 	}
 	status = http.StatusServiceUnavailable
 	err := run(t.Context(), []string{"healthcheck", "--admin", srv.URL}, io.Discard, io.Discard)
-	if err == nil || report(err, io.Discard) != 1 || !strings.Contains(err.Error(), srv.URL+"/livez answers 503") {
+	if err == nil || exitStatus(err, io.Discard) != 1 || !strings.Contains(err.Error(), srv.URL+"/livez answers 503") {
 		t.Error(err)
 	}
 }

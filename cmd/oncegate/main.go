@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	_ "time/tzdata" // zones, where the machine has none
 
 	"github.com/alecthomas/kong"
 
@@ -16,15 +17,17 @@ import (
 
 func main() {
 	err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)
-	os.Exit(report(err, os.Stderr))
+	os.Exit(exitStatus(err, os.Stderr))
 }
 
 // commands is the command line.
 type commands struct {
 	Serve       serveCommand       `cmd:"" help:"Run the gateway."`
 	Mock        mockCommand        `cmd:"" help:"Run a scripted upstream: the endpoints of OpenAI and Anthropic without a model."`
+	Demo        demoCommand        `cmd:"" help:"Show what is saved: a gateway and an upstream that goes wrong, in one process."`
 	Config      configCommand      `cmd:"" help:"Check, print or describe the configuration."`
 	Key         keyCommand         `cmd:"" help:"Make gateway keys."`
+	Report      reportCommand      `cmd:"" help:"What was saved, and what was billed."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gateway whether it lives: exit status 0 or 1."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
@@ -71,9 +74,9 @@ type usage struct{ error }
 
 func (u usage) Unwrap() error { return u.error }
 
-// report tells an error and gives the exit status: 0 fine, 1 the work failed,
+// exitStatus tells an error and gives the exit status: 0 fine, 1 the work failed,
 // 2 wrong usage or configuration.
-func report(err error, stderr io.Writer) int {
+func exitStatus(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"oncegate": func() {
-			os.Exit(report(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
+			os.Exit(exitStatus(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
 		},
 		"exits": exits,
 	})

@@ -183,7 +183,7 @@ func TestServeNamesAPortThatIsTaken(t *testing.T) {
 	p := start(t, "")
 	t.Chdir(t.TempDir())
 	err := run(t.Context(), []string{"serve", "--listen", strings.TrimPrefix(p.data, "http://")}, io.Discard, io.Discard)
-	if err == nil || report(err, io.Discard) != 1 || !strings.Contains(err.Error(), "server.listen") || !strings.Contains(err.Error(), "address already in use") {
+	if err == nil || exitStatus(err, io.Discard) != 1 || !strings.Contains(err.Error(), "server.listen") || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("%v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"oncegate/cache/redis"
 	"oncegate/cmd/oncegate/config"
 	"oncegate/gateway"
+	"oncegate/prices"
 	"oncegate/providers"
 	"oncegate/providers/mock"
 )
@@ -34,11 +35,17 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	}
 	dir := c.Store.Directory()
 	if dir == "" {
-		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), Oops: oops})
+		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), KeepLost: true, Zone: c.Dashboard.Zone(), Oops: oops, Away: func(cause error) {
+			if cause != nil {
+				log.Warn("the store is away: completions run unprotected until it is back", zap.Error(cause))
+			} else {
+				log.Info("the store is back")
+			}
+		}})
 		return opened{Store: s}, err
 	}
 	s, err := local.Open(dir, local.Options{
-		LockWait: c.Server.ShutdownGrace, Secret: []byte(c.Store.Secret), Oops: oops,
+		LockWait: c.Server.ShutdownGrace, Secret: []byte(c.Store.Secret), Zone: c.Dashboard.Zone(), Oops: oops,
 		Waiting: func(holder string) { // a warning, so that it is seen at once
 			log.Warn("the store's directory is in use: waiting for its process to stop",
 				zap.String("directory", dir), zap.String("holder", holder), zap.Duration("at_most", c.Server.ShutdownGrace))
@@ -58,6 +65,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		Store:       store.Store,
 		Journal:     store.journal,
 		Lost:        store.lost,
+		Zone:        c.Dashboard.Zone(),
 		AuthOpen:    c.Auth.Open,
 		AdminToken:  c.Auth.AdminToken,
 		MaxBody:     int64(c.Server.MaxBody),
@@ -80,6 +88,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 			Headers: c.Dedupe.Headers,
 		},
 	}
+	o.RefuseUnprotected = c.Store.OnOutage.Completions == "refuse"
 	for _, k := range c.Auth.Keys {
 		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Mode: config.ModeOf(k.Dedupe)}
 		if _, err := hex.Decode(key.Hash[:], []byte(strings.TrimPrefix(k.Hash, "sha256:"))); err != nil {
@@ -87,8 +96,9 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		}
 		o.Keys = append(o.Keys, key)
 	}
+	book := c.Book()
 	for _, p := range c.Providers {
-		up, err := newUpstream(ctx, c, p)
+		up, err := newUpstream(ctx, c, p, book)
 		if err != nil {
 			return nil, fmt.Errorf("provider %s: %w", p.Name, err)
 		}
@@ -104,7 +114,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 	return gateway.New(o)
 }
 
-func newUpstream(ctx context.Context, c *config.Config, p config.Provider) (gateway.Upstream, error) {
+func newUpstream(ctx context.Context, c *config.Config, p config.Provider, book *prices.Book) (gateway.Upstream, error) {
 	policy := c.PolicyOf(p)
 	if p.Kind == "mock" {
 		address, err := startMock(ctx)
@@ -122,7 +132,7 @@ func newUpstream(ctx context.Context, c *config.Config, p config.Provider) (gate
 		Timeouts:    policy.Timeouts,
 		MaxJudged:   int64(c.Store.MaxBody),
 	})
-	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy}, err
+	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy, Prices: book.At(p.BaseURL)}, err
 }
 
 // mockLatency is how long a built-in mock upstream thinks: long enough for two

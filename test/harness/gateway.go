@@ -182,6 +182,17 @@ func (g *Gateway) Kill9() {
 	g.client.CloseIdleConnections()
 }
 
+// Pause stops the gateway where it stands. Continue lets it go on.
+func (g *Gateway) Pause()    { g.t.Helper(); signal(g.t, g.cmd, syscall.SIGSTOP) }
+func (g *Gateway) Continue() { g.t.Helper(); signal(g.t, g.cmd, syscall.SIGCONT) }
+
+func signal(t testing.TB, cmd *exec.Cmd, s syscall.Signal) {
+	t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		t.Fatalf("%v: %v", s, err)
+	}
+}
+
 // Term asks the process to stop.
 func (g *Gateway) Term() {
 	g.t.Helper()

@@ -16,13 +16,15 @@ import (
 // stands for those below it, unless they have a line of their own.
 var mayImport = map[string][]string{
 	"cmd/oncegate":    {"*"},
-	"gateway":         {"cache", "policy", "providers"},
+	"gateway":         {"cache", "cache/report", "policy", "prices", "providers"},
 	"cache":           {},
 	"cache/local":     {"cache"},
 	"cache/redis":     {"cache"},
 	"cache/cachetest": {"cache"},
+	"cache/report":    {"cache"},
 	"policy":          {},
-	"providers":       {"policy"},
+	"prices":          {},
+	"providers":       {"policy", "prices"},
 	"providers/mock":  {},
 }
 
@@ -31,6 +33,7 @@ var mustNotImport = map[string][]string{
 	"policy":    {"net/http", "github.com/labstack/echo", "go.uber.org/zap", "github.com/prometheus", "github.com/redis"},
 	"cache":     {"net/http", "github.com/labstack/echo", "go.uber.org/zap", "github.com/prometheus"},
 	"gateway":   {"github.com/redis"},
+	"prices":    {"net/http", "github.com/labstack/echo", "go.uber.org/zap", "github.com/prometheus", "github.com/redis"},
 	"providers": {"github.com/labstack/echo", "github.com/redis"},
 }
 

@@ -8,7 +8,9 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"maps"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -39,10 +41,10 @@ const created = 1760000000
 type object = map[string]any
 
 // words is the text of an answer, in the pieces that a stream sends it in. It
-// has what breaks careless relays: non-ASCII, quotes, newlines, a line that
-// looks like an SSE field.
+// has the number of its call, and what breaks careless relays: non-ASCII,
+// quotes, newlines, a line that looks like an SSE field.
 func words(r request) []string {
-	return strings.SplitAfter("To "+r.asked()+" I say: žluťoučký 🦊 \"quoted\" \\ \ndata: [DONE]\n\nand done.", " ")
+	return strings.SplitAfter("To "+r.asked()+" I say for the "+strconv.Itoa(r.n)+"th time: žluťoučký 🦊 \"quoted\" \\ \ndata: [DONE]\n\nand done.", " ")
 }
 
 func text(r request) string { return strings.Join(words(r), "") }
@@ -77,14 +79,19 @@ func typedEvents(chunks ...object) answer {
 
 func chat(r request) answer {
 	usage := object{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+	finish := "stop"
+	message := object{"role": "assistant", "content": text(r), "refusal": nil}
+	var tools []object
+	if r.tool != "" {
+		finish = "tool_calls"
+		tools = []object{{"index": 0, "id": "call-" + r.id, "type": "function", "function": object{"name": r.tool, "arguments": `{"amount":5}`}}}
+		message = object{"role": "assistant", "content": nil, "refusal": nil, "tool_calls": tools}
+	}
 	if !r.Stream {
 		return whole(object{
 			"id": "chatcmpl-" + r.id, "object": "chat.completion", "created": created, "model": r.Model,
-			"choices": []object{{
-				"index": 0, "finish_reason": "stop", "logprobs": nil,
-				"message": object{"role": "assistant", "content": text(r), "refusal": nil},
-			}},
-			"usage": usage, "vendor_field": object{"kept": 9007199254740993},
+			"choices": []object{{"index": 0, "finish_reason": finish, "logprobs": nil, "message": message}},
+			"usage":   usage, "vendor_field": object{"kept": 9007199254740993},
 		})
 	}
 	chunk := func(choices []object) object {
@@ -98,10 +105,14 @@ func chat(r request) answer {
 		return []object{{"index": 0, "delta": delta, "finish_reason": finish}}
 	}
 	chunks := []object{chunk(choice(object{"role": "assistant", "content": ""}, nil))}
-	for _, w := range words(r) {
-		chunks = append(chunks, chunk(choice(object{"content": w}, nil)))
+	if tools != nil {
+		chunks = append(chunks, chunk(choice(object{"tool_calls": tools}, nil)))
+	} else {
+		for _, w := range words(r) {
+			chunks = append(chunks, chunk(choice(object{"content": w}, nil)))
+		}
 	}
-	chunks = append(chunks, chunk(choice(object{}, "stop")))
+	chunks = append(chunks, chunk(choice(object{}, finish)))
 	if r.StreamOptions.IncludeUsage {
 		last := chunk([]object{})
 		last["usage"] = usage
@@ -150,7 +161,14 @@ func responses(r request) answer {
 	item := func(status string, content ...object) object {
 		return object{"type": "message", "id": "msg-" + r.id, "status": status, "role": "assistant", "content": content}
 	}
-	done := response("completed", []object{item("completed", part(text(r)))})
+	output := item("completed", part(text(r)))
+	if r.tool != "" {
+		output = object{
+			"type": "function_call", "id": "fc-" + r.id, "call_id": "call-" + r.id, "status": "completed", "name": r.tool,
+			"arguments": `{"amount":5}`,
+		}
+	}
+	done := response("completed", []object{output})
 	done["usage"] = object{
 		"input_tokens": 11, "input_tokens_details": object{"cached_tokens": 3},
 		"output_tokens": 7, "output_tokens_details": object{"reasoning_tokens": 2}, "total_tokens": 18,
@@ -169,14 +187,23 @@ func responses(r request) answer {
 	}
 	add("response.created", object{"response": response("in_progress", []object{})})
 	add("response.in_progress", object{"response": response("in_progress", []object{})})
-	add("response.output_item.added", object{"output_index": 0, "item": item("in_progress")})
-	add("response.content_part.added", at(object{"part": part("")}))
-	for _, w := range words(r) {
-		add("response.output_text.delta", at(object{"delta": w, "logprobs": []object{}}))
+	if r.tool != "" {
+		started := maps.Clone(output)
+		started["status"], started["arguments"] = "in_progress", ""
+		add("response.output_item.added", object{"output_index": 0, "item": started})
+		add("response.function_call_arguments.done", object{
+			"item_id": output["id"], "output_index": 0, "name": r.tool, "arguments": output["arguments"],
+		})
+	} else {
+		add("response.output_item.added", object{"output_index": 0, "item": item("in_progress")})
+		add("response.content_part.added", at(object{"part": part("")}))
+		for _, w := range words(r) {
+			add("response.output_text.delta", at(object{"delta": w, "logprobs": []object{}}))
+		}
+		add("response.output_text.done", at(object{"text": text(r), "logprobs": []object{}}))
+		add("response.content_part.done", at(object{"part": part(text(r))}))
 	}
-	add("response.output_text.done", at(object{"text": text(r), "logprobs": []object{}}))
-	add("response.content_part.done", at(object{"part": part(text(r))}))
-	add("response.output_item.done", object{"output_index": 0, "item": item("completed", part(text(r)))})
+	add("response.output_item.done", object{"output_index": 0, "item": output})
 	add("response.completed", object{"response": done})
 	return typedEvents(chunks...)
 }

@@ -6,12 +6,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,18 +24,20 @@ const (
 	keyBob   = "ogk_bob000000000000000000000000000000000000"
 )
 
-// gatewayConfig has one upstream, of the kind whose SDK is checked.
+// gatewayConfig has the two upstreams, as providers of the kind whose SDK is
+// checked. aimock has the models that journalled names.
 const gatewayConfig = `
-server: {listen: "%[1]s", admin_listen: "%[2]s"}
+server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0"}
 auth:
   keys:
-    - {name: alice, hash: "sha256:%[3]x"}
-    - {name: bob, hash: "sha256:%[4]x"}
-store: {url: "local:%[5]s"}
+    - {name: alice, hash: "sha256:%[1]x"}
+    - {name: bob, hash: "sha256:%[2]x"}
+store: {url: "local:%[3]s"}
 providers:
-  - {name: upstream, kind: %[6]s, base_url: "%[7]s", api_keys: ["%[8]s"]}
+  - {name: upstream, kind: %[4]s, base_url: "%[5]s", api_keys: ["%[7]s"]}
+  - {name: aimock, kind: %[4]s, base_url: "%[6]s", api_keys: ["%[7]s"]}
 models:
-  - {name: configured-model, targets: [{provider: upstream, model: upstream-name}]}
+%[8]s  - {name: configured-model, targets: [{provider: upstream, model: upstream-name}]}
   - {name: "*", targets: [{provider: upstream}]}
 `
 
@@ -44,26 +47,32 @@ type gateway struct {
 	Admin string
 }
 
-// startGateway serves kind's operations from u until the test ends, and then
-// wants a clean exit.
-func startGateway(t *testing.T, kind string, u *upstream) gateway {
+// startGateway serves kind's operations from u, and from aimock for the models
+// that suite has there, until the test ends, and then wants a clean exit.
+func startGateway(t *testing.T, suite, kind string, u *upstream) gateway {
 	t.Helper()
+	if os.Getenv("SDK_PLAIN") != "" {
+		return startPlain(t, suite, u)
+	}
 	binary := os.Getenv("ONCEGATE_BIN")
 	if binary == "" {
 		t.Fatal("ONCEGATE_BIN names no binary: run test/sdk/run.sh, which builds one")
 	}
 	dir := t.TempDir()
-	listen, admin := freePorts(t)
 	config := filepath.Join(dir, "config.yaml")
-	text := fmt.Sprintf(gatewayConfig, listen, admin, sha256.Sum256([]byte(keyAlice)), sha256.Sum256([]byte(keyBob)),
-		filepath.Join(dir, "data"), kind, u.URL, upstreamKey)
+	var models strings.Builder
+	for i := range journalled {
+		fmt.Fprintf(&models, "  - {name: %s-%d, targets: [{provider: aimock}]}\n", suite, i+1)
+	}
+	text := fmt.Sprintf(gatewayConfig, sha256.Sum256([]byte(keyAlice)), sha256.Sum256([]byte(keyBob)),
+		filepath.Join(dir, "data"), kind, u.URL, journal(u).URL, upstreamKey, models.String())
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
-	var log bytes.Buffer
+	log := &servingLog{serving: make(chan gateway, 1)}
 	cmd := exec.Command(binary, "serve", "--config", config)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &log, &log
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,39 +95,58 @@ func startGateway(t *testing.T, kind string, u *upstream) gateway {
 		}
 	})
 
-	g := gateway{URL: "http://" + listen, Admin: "http://" + admin}
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	var g gateway
+	late := time.After(20 * time.Second)
+	for {
+		select {
+		case g = <-log.serving:
+		case err := <-exited:
+			exited <- err
+			t.Fatalf("the gateway ended before it was ready: %v", err)
+		case <-late:
+			t.Fatal("the gateway wasn't ready within 20 s")
+		case <-time.After(20 * time.Millisecond):
+		}
+		if g.URL == "" {
+			continue
+		}
 		if resp, err := http.Get(g.URL + "/readyz"); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return g
 			}
 		}
-		select {
-		case err := <-exited:
-			exited <- err
-			t.Fatalf("the gateway ended before it was ready: %v", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the gateway wasn't ready within 20 s")
-		}
 	}
 }
 
-// freePorts gives two loopback addresses that were free a moment ago.
-func freePorts(t *testing.T) (string, string) {
-	t.Helper()
-	var addrs [2]string
-	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // after both are known, so that they differ
-		addrs[i] = l.Addr().String()
+// A servingLog keeps what a gateway writes, and finds in it where it listens.
+type servingLog struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	found   bool
+	serving chan gateway
+}
+
+var serving = regexp.MustCompile(`"msg":"serving","listen":"([^"]+)","admin_listen":"([^"]+)".*\n`)
+
+func (l *servingLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	if l.found {
+		return len(p), nil
 	}
-	return addrs[0], addrs[1]
+	if at := serving.FindSubmatch(l.text.Bytes()); at != nil {
+		l.found = true
+		l.serving <- gateway{URL: "http://" + string(at[1]), Admin: "http://" + string(at[2])}
+	}
+	return len(p), nil
+}
+
+func (l *servingLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func tail(s string, lines int) string {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -25,6 +26,7 @@ import (
 type goCheck struct {
 	*testing.T
 	u       *upstream
+	at      player // the upstream that plays the check
 	g       gateway
 	model   string // the check's own
 	sent    atomic.Int64
@@ -38,9 +40,7 @@ type goCheck struct {
 func (c *goCheck) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.sent.Add(1)
 	req = req.Clone(req.Context())
-	for name, values := range c.headers {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.headers)
 	resp, err := http.DefaultTransport.RoundTrip(req)
 	if err == nil {
 		c.mu.Lock()
@@ -59,15 +59,34 @@ func (c *goCheck) client(key string) *openai.Client {
 
 func (c *goCheck) direct() *openai.Client {
 	config := openai.DefaultConfig(upstreamKey)
-	config.BaseURL = c.u.URL + "/v1"
+	config.BaseURL = c.at.URL + "/v1"
 	return openai.NewClientWithConfig(config)
 }
 
-func (c *goCheck) script(steps ...step) { c.u.set(c.model, steps...) }
+func (c *goCheck) script(steps ...step) {
+	c.Helper()
+	if err := c.at.set(c.model, steps...); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// ours has the check played by our own upstream: aimock can't.
+func (c *goCheck) ours() {
+	c.at, c.model = player{URL: c.u.URL}, "go-"+strings.ReplaceAll(c.Name(), "/", "-")
+}
+
+func (c *goCheck) paths() []string {
+	c.Helper()
+	paths, err := c.at.paths(c.model)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return paths
+}
 
 func (c *goCheck) wantCalls(n int) {
 	c.Helper()
-	if have := len(c.u.calls(c.model)); have != n {
+	if have := len(c.paths()); have != n {
 		c.Errorf("the upstream saw %d calls, want %d", have, n)
 	}
 }
@@ -237,28 +256,33 @@ var goOperations = map[string]func(context.Context, *openai.Client, *goCheck) (a
 func TestGoOpenAI(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t)
-	g := startGateway(t, "openai", u)
+	g := startGateway(t, "go-openai", "openai", u)
+	sdk := "go-openai-" + moduleVersion("github.com/sashabaranov/go-openai")
 	var passed, failed atomic.Int64
+	checks := 0
 	run := func(name string, body func(*goCheck)) {
-		model := "go-" + strings.ReplaceAll(name, " ", "-")
+		checks++
+		model := fmt.Sprintf("go-openai-%d", checks)
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			defer func() {
 				if t.Failed() {
+					t.Logf("%s: %s", sdk, name)
 					failed.Add(1)
 				} else {
 					passed.Add(1)
 				}
 			}()
-			body(&goCheck{T: t, u: u, g: g, model: model, headers: http.Header{}})
+			body(&goCheck{T: t, u: u, at: journal(u), g: g, model: model, headers: http.Header{}})
 		})
 	}
 	t.Cleanup(func() {
-		score("go-openai-"+moduleVersion("github.com/sashabaranov/go-openai"), int(passed.Load()), int(failed.Load()))
+		score(sdk, int(passed.Load()), int(failed.Load()))
 	})
 
 	for name, operation := range goOperations {
-		run("same as direct "+name, func(c *goCheck) {
+		run("1 same as direct "+name, func(c *goCheck) {
+			c.ours()
 			if name == "moderations" {
 				c.model = openai.ModerationTextLatest // the SDK knows which there are
 			}
@@ -267,7 +291,7 @@ func TestGoOpenAI(t *testing.T) {
 			if err != nil {
 				c.Fatal("direct: ", err)
 			}
-			asked := c.u.calls(c.model)
+			asked := c.paths()
 			c.script()
 			through, err := operation(c.Context(), c.client(keyAlice), c)
 			if err != nil {
@@ -278,8 +302,8 @@ func TestGoOpenAI(t *testing.T) {
 			}
 			c.wantSent(1)
 			c.wantCalls(1)
-			if call := c.u.calls(c.model)[0]; call.Path != asked[0].Path {
-				c.Errorf("path %s, direct %s", call.Path, asked[0].Path)
+			if path := c.paths()[0]; path != asked[0] {
+				c.Errorf("path %s, direct %s", path, asked[0])
 			}
 		})
 	}
@@ -298,7 +322,7 @@ func TestGoOpenAI(t *testing.T) {
 		}
 	})
 
-	run("two 503 are hidden", func(c *goCheck) {
+	run("2 two 503 are hidden", func(c *goCheck) {
 		c.script(step{Status: 503}, step{Status: 503}, step{})
 		c.mustAsk(c.client(keyAlice))
 		c.wantSent(1)
@@ -306,7 +330,7 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	// go-openai doesn't retry, but its users do, at once: they meet the memo.
-	run("503 for ever", func(c *goCheck) {
+	run("2 503 for ever", func(c *goCheck) {
 		c.script(step{Status: 503})
 		for _, reason := range []string{"attempts_exhausted", "failure_memo"} {
 			_, err := c.ask(c.client(keyAlice))
@@ -322,8 +346,8 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(3)
 	})
 
-	run("keyed calls at once and later", func(c *goCheck) {
-		c.script(step{Delay: 600})
+	run("3 keyed calls at once and later", func(c *goCheck) {
+		c.script(step{Delay: 1000})
 		c.headers.Set("Idempotency-Key", "go-keyed")
 		client := c.client(keyAlice)
 		answers := c.atOnce(client, client)
@@ -336,7 +360,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("a key with another body", func(c *goCheck) {
+	run("3 a key with another body", func(c *goCheck) {
 		c.script()
 		c.headers.Set("Idempotency-Key", "go-other-body")
 		client := c.client(keyAlice)
@@ -352,8 +376,8 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("a caller that asks again after a time-out joins", func(c *goCheck) {
-		c.script(step{Delay: 2500})
+	run("4 a caller that asks again after a time-out joins", func(c *goCheck) {
+		c.script(step{Delay: 2500}, step{})
 		client := c.client(keyAlice)
 		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 		defer cancel()
@@ -365,8 +389,8 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("twins share one call", func(c *goCheck) {
-		c.script(step{Delay: 600})
+	run("5 twins share one call", func(c *goCheck) {
+		c.script(step{Delay: 1000})
 		client := c.client(keyAlice)
 		if answers := c.atOnce(client, client); answers[0] != answers[1] {
 			c.Errorf("two answers: %q", answers)
@@ -375,12 +399,13 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("a follower that leaves ends nothing", func(c *goCheck) {
-		c.script(step{Delay: 900})
+	run("4 a follower that leaves ends nothing", func(c *goCheck) {
+		c.script(step{Delay: 1000})
 		client := c.client(keyAlice)
 		ctx, cancel := context.WithTimeout(c.Context(), 400*time.Millisecond)
 		defer cancel()
 		var wg sync.WaitGroup
+		defer wg.Wait()
 		for range 3 {
 			wg.Go(func() {
 				if _, err := client.CreateChatCompletion(ctx, c.chat()); !errors.Is(err, context.DeadlineExceeded) {
@@ -394,8 +419,8 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(1)
 	})
 
-	run("two clients share nothing", func(c *goCheck) {
-		c.script(step{Delay: 600})
+	run("5 two clients share nothing", func(c *goCheck) {
+		c.script(step{Delay: 1000})
 		if answers := c.atOnce(c.client(keyAlice), c.client(keyBob)); answers[0] == answers[1] {
 			c.Errorf("both got %s", answers[0])
 		}
@@ -403,7 +428,7 @@ func TestGoOpenAI(t *testing.T) {
 		c.wantCalls(2)
 	})
 
-	run("a delivered answer is not repeated", func(c *goCheck) {
+	run("5 a delivered answer is not repeated", func(c *goCheck) {
 		c.script()
 		client := c.client(keyAlice)
 		if first, again := c.mustAsk(client), c.mustAsk(client); first == again {
@@ -413,7 +438,10 @@ func TestGoOpenAI(t *testing.T) {
 	})
 
 	for _, breakage := range []string{"connection", "headers"} {
-		run("a stream reset before its first event, by "+breakage, func(c *goCheck) {
+		run("6 a stream reset before its first event, by "+breakage, func(c *goCheck) {
+			if breakage == "headers" {
+				c.ours()
+			}
 			c.script(step{Break: breakage}, step{})
 			events, err := c.stream(c.client(keyAlice))
 			if err != nil || !strings.HasSuffix(said(events), "and done.") {
@@ -425,7 +453,10 @@ func TestGoOpenAI(t *testing.T) {
 	}
 
 	for _, breakage := range []string{"end", "reset"} {
-		run("a cut stream is an error, by "+breakage, func(c *goCheck) {
+		run("6 a cut stream is an error, by "+breakage, func(c *goCheck) {
+			if breakage == "end" {
+				c.ours()
+			}
 			c.script(step{Break: breakage, Events: 7}, step{})
 			c.headers.Set("Idempotency-Key", "go-cut-"+breakage)
 			events, err := c.stream(c.client(keyAlice))
@@ -443,7 +474,7 @@ func TestGoOpenAI(t *testing.T) {
 		})
 	}
 
-	run("a keyed stream is replayed", func(c *goCheck) {
+	run("7 a keyed stream is replayed", func(c *goCheck) {
 		c.script()
 		c.headers.Set("Idempotency-Key", "go-stream")
 		first, err := c.stream(c.client(keyAlice))

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs the real SDKs against the gateway: openai and anthropic for Python and
-# Node, and go-openai. What they need is installed below this folder where it
-# is missing, in the versions pinned here; a second run installs nothing.
+# Runs the real SDKs against the gateway: openai, anthropic, langchain-openai
+# and openai-agents for Python and Node, ai for Node, and go-openai. What they
+# need is installed below this folder where it is missing, in the versions
+# pinned here; a second run installs nothing.
 #
 #   ONCEGATE_BIN  the binary to check; without it one is built
+#   SDK_PLAIN=1   a plain proxy in the gateway's place: shows which checks fail without one
 #   CI=true       an SDK that can't be installed fails the run, else it is left out
 #
 # Arguments go to go test: -v shows every check, -run picks suites. Ends with a
@@ -38,7 +40,7 @@ install_python() {
 	echo "installing the Python SDKs" >&2
 	rm -rf .venv
 	python3 -m venv .venv &&
-		.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r python/requirements.txt &&
+		.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --require-hashes -r python/requirements.txt &&
 		echo "$want" >.venv/stamp
 }
 
@@ -73,7 +75,7 @@ export ONCEGATE_BIN SDK_LANGUAGES=$languages
 # Named as a folder, go test would hold its output back: run from inside, it
 # prints the closing lines. The parallel checks mostly wait, so there may be
 # more of them than cores.
-go test -tags sdk -count=1 -parallel 16 -timeout 5m "$@"
+go test -tags sdk -count=1 -parallel 16 -timeout 8m "$@"
 status=$?
 
 for what in "${left_out[@]}"; do

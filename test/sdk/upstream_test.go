@@ -48,6 +48,7 @@ type step struct {
 	Status int               `json:"status"` // an error with this status, 0 for none
 	Header map[string]string `json:"header"` // sent with the status
 	Delay  int               `json:"delay"`  // milliseconds before anything is sent
+	Tool   string            `json:"tool"`   // chat and responses call it, with {"amount":5}
 	// Break is where the call breaks:
 	//	"connection" a reset before the status
 	//	"headers"    200 and its headers, then a reset
@@ -137,7 +138,7 @@ func (u *upstream) answer(w http.ResponseWriter, r *http.Request, op func(reques
 		return
 	}
 	s, n := u.take(req.Model, &call{Path: r.URL.RequestURI(), Header: r.Header, Body: string(body)})
-	req.id = fmt.Sprintf("%s-%d", req.Model, n)
+	req.n, req.id, req.tool = n, fmt.Sprintf("%s-%d", req.Model, n), s.Tool
 
 	w.Header().Set("x-request-id", "req-"+req.id)
 	w.Header().Set("request-id", "req-"+req.id)
@@ -230,7 +231,9 @@ type request struct {
 	} `json:"stream_options"`
 
 	file string // a summary of the uploaded file
-	id   string // the script's name and the number of the call
+	n    int    // the number of the call
+	id   string // the script's name and that number
+	tool string // that the answer calls
 }
 
 // asked is what the request asks about, as compact JSON.

@@ -1,7 +1,10 @@
 -- Says what a request is, and makes it the leader when nobody leads.
--- KEYS: the record, its shard's counter of fences
+-- KEYS: the record, its shard's counter of fences, its shard's claims in flight,
+--       its shard's tail
 -- ARGV: nonce, fingerprint, explicit, mode, retry, lease, how long a claim is
---       remembered after its lease, node, the key as the node is told it
+--       remembered after its lease, node, the key as the node is told it, for
+--       how much longer it stays to be swept, what is booked if nobody settles
+--       it
 local nonce, print = ARGV[1], ARGV[2]
 local explicit, mode, retry = ARGV[3] == '1', tonumber(ARGV[4]), ARGV[5] == '1'
 local DUPLICATES, ALWAYS = 2, 3
@@ -15,10 +18,10 @@ local owed = debts(r[8], now)
 
 -- grant is the answer. One that replays brings the result.
 local function grant(role, share, over, of)
-  local g = {role, of, share, over}
+  local g = {role, of, share, over, now}
   if role == REPLAY then
     local s = redis.call('HMGET', KEYS[1], 'state', 'settled', 'cut', 'frames')
-    g[5], g[6], g[7], g[8] = s[1], s[2], s[3], s[4]
+    g[6], g[7], g[8], g[9] = s[1], s[2], s[3], s[4]
   end
   return g
 end
@@ -67,13 +70,19 @@ if role == LEAD then
   if fence then
     did = remember(did, leader, 'claim', LEAD, '', lapsed or 0, fence)
     did = remember(did, settler, 'settle', 0, '', 0, fence)
+    if over == 1 then
+      local lines = redis.call('HGET', KEYS[1], 'lapses')
+      if lines and lines ~= '' then redis.call('RPUSH', KEYS[4], lines) end
+      redis.call('ZREM', KEYS[3], inflight(KEYS[1], fence))
+    end
     redis.call('DEL', KEYS[1])
   end
   redis.call('HSET', KEYS[1], 'state', 'dispatched', 'fence', new, 'print', print, 'leader', nonce,
-    'lapsed', over, 'lease', now + ARGV[6], 'node', ARGV[8])
+    'lapsed', over, 'lease', now + ARGV[6], 'node', ARGV[8], 'lapses', ARGV[11])
   if did and did ~= '' then redis.call('HSET', KEYS[1], 'did', did) end
   if told then redis.call('HSET', KEYS[1], 'told', told) end
-  redis.call('PEXPIRE', KEYS[1], ARGV[6] + ARGV[7])
+  redis.call('PEXPIRE', KEYS[1], ARGV[6] + ARGV[7] + ARGV[10])
+  redis.call('ZADD', KEYS[3], now + ARGV[6] + ARGV[7], inflight(KEYS[1], new))
   if over == 1 and wanted then redis.call('PUBLISH', KEYS[1] .. ':' .. fence, 'over') end
   return grant(LEAD, '', over, new)
 end

@@ -3,10 +3,14 @@
 -- A record is a hash:
 --   state    dispatched, completed, failed or released
 --   fence    of the latest claim; print: its fingerprint; leader: its nonce
---   lapsed   1: that claim took over from a holder whose lease had run out
+--   target   where its latest attempt upstream went, if that was said
+--   lapsed   1: that claim took over from a holder whose lease had run out;
+--            was: the target of that one
 --   node     the gateway that leads, to tell it that its log is wanted
 --   lease    when it ends;  wanted  1: somebody on another node reads the log
 --   settler  the nonce of the settlement;  settled  when;  cut, frames: its result
+--   ended    when its readers may first have had its end; 0: not before that
+--   lapses   what the ledger books if nobody settles the claim
 --   owed     when each debt ends, the earliest first
 --   did      steps that had an effect, told: those that had none; see remember
 -- Its expiry is the retention. Times are milliseconds of this server's clock.
@@ -15,6 +19,13 @@
 -- its claim is settled its last element is its end, see settle.lua.
 
 local LEAD, FOLLOW, REPLAY, MISMATCH, TWIN = 1, 2, 3, 4, 5
+
+-- Claims in flight are in a sorted set of their shard, under the name that
+-- inflight gives, by when they are forgotten.
+
+local function inflight(record, fence)
+  return string.match(record, '[^:]+$') .. ' ' .. fence
+end
 
 -- clock gives microseconds and milliseconds. Both are exact in a double until
 -- the year 2255.
@@ -33,12 +44,12 @@ local function recall(steps, nonce, kind)
   return string.match(steps, nonce .. ' ' .. kind .. ' (%d) ([%a_]*) (%d) (%d+);')
 end
 
--- remember keeps the latest 4 KiB, some sixty steps.
+-- remember keeps the latest 16 KiB, some 240 steps.
 local function remember(steps, nonce, kind, role, share, lapsed, fence)
   steps = steps or ''
   if not nonce or nonce == '' then return steps end
   steps = steps .. nonce .. ' ' .. kind .. ' ' .. role .. ' ' .. share .. ' ' .. lapsed .. ' ' .. fence .. ';'
-  while #steps > 4096 do
+  while #steps > 16384 do
     steps = string.sub(steps, string.find(steps, ';', 1, true) + 1)
   end
   return steps

@@ -1,7 +1,9 @@
 -- Ends a record.
--- KEYS: the record, the log. ARGV: fence, nonce, state, how long it is kept,
--- cut, frames (empty: a released one that shows nothing), how long the end of
--- a log is kept, for how much longer each of owed counts
+-- KEYS: the record, the log, its shard's tail and claims in flight. ARGV: fence, nonce, state, how
+-- long it is kept, cut, frames (empty: a released one that shows nothing), how
+-- long the end of a log is kept, what the ledger books (empty: nothing), since
+-- when its readers may have had their end (0: not yet), for
+-- how much longer each of owed counts
 local r = redis.call('HMGET', KEYS[1], 'state', 'fence', 'settler', 'owed', 'did', 'wanted')
 local nonce, state, frames = ARGV[2], ARGV[3], ARGV[6]
 if nonce ~= '' then -- sent again?
@@ -12,12 +14,14 @@ end
 if r[1] ~= 'dispatched' or r[2] ~= ARGV[1] then return {'fenced'} end
 
 local _, now = clock()
-redis.call('HSET', KEYS[1], 'state', state, 'settler', nonce, 'settled', now, 'cut', ARGV[5])
+if ARGV[8] ~= '' then redis.call('RPUSH', KEYS[3], ARGV[8]) end
+redis.call('HSET', KEYS[1], 'state', state, 'settler', nonce, 'settled', now, 'cut', ARGV[5], 'lapses', '', 'ended', ARGV[9])
+redis.call('ZREM', KEYS[4], inflight(KEYS[1], ARGV[1]))
 if state ~= 'released' then redis.call('HSET', KEYS[1], 'frames', frames) end
 local owed = {}
 if state == 'completed' then
   owed = debts(r[4], now)
-  for at = 8, #ARGV do owe(owed, now + ARGV[at]) end
+  for at = 10, #ARGV do owe(owed, now + ARGV[at]) end
 end
 if r[4] or #owed > 0 then store(KEYS[1], 'owed', table.concat(owed, ' ')) end
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
@@ -26,7 +30,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[4])
 -- Encoded frames begin with their version, which is no letter.
 if r[6] or redis.call('EXISTS', KEYS[2]) == 1 then
   redis.call('DEL', KEYS[2])
-  redis.call('RPUSH', KEYS[2], 'E ' .. state .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5] .. ' ' .. frames)
+  redis.call('RPUSH', KEYS[2], 'E ' .. state .. ' ' .. string.format('%.0f', now) .. ' ' .. ARGV[5] .. ' ' .. ARGV[9] .. ' ' .. frames)
   redis.call('PEXPIRE', KEYS[2], ARGV[7])
   redis.call('PUBLISH', KEYS[2], 'end')
 end

@@ -17,6 +17,8 @@ type Proxy struct {
 	delay    atomic.Int64
 	hang     atomic.Bool
 	lose     atomic.Pointer[func(reply []byte) bool]
+	forgets  atomic.Int64
+	drop     atomic.Pointer[func(reply []byte) bool]
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -59,6 +61,13 @@ func (p *Proxy) Hang(hang bool) { p.hang.Store(hang) }
 // Lose ends the connection in place of each reply that f chooses. What was
 // asked for has been done then.
 func (p *Proxy) Lose(f func(reply []byte) bool) { p.lose.Store(&f) }
+
+// Forget lets the connections that there are lead nowhere, as when the server
+// was replaced: who sends over one is told so then, by a reset.
+func (p *Proxy) Forget() { p.forgets.Add(1) }
+
+// Drop lets no reply through that f chooses, without a word.
+func (p *Proxy) Drop(f func(reply []byte) bool) { p.drop.Store(&f) }
 
 // Accepted is how many connections there have been.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
@@ -104,10 +113,14 @@ func (p *Proxy) carry(near net.Conn) {
 func (p *Proxy) pump(from, to net.Conn, replies bool) {
 	defer from.Close()
 	defer to.Close()
-	b := make([]byte, 64<<10)
+	b, known := make([]byte, 64<<10), p.forgets.Load()
 	for {
 		n, err := from.Read(b)
 		if err != nil {
+			return
+		}
+		if tcp, ok := from.(*net.TCPConn); ok && !replies && known != p.forgets.Load() {
+			_ = tcp.SetLinger(0)
 			return
 		}
 		for p.hang.Load() {
@@ -125,6 +138,9 @@ func (p *Proxy) pump(from, to net.Conn, replies bool) {
 			}
 			if lose := p.lose.Load(); lose != nil && (*lose)(b[:n]) {
 				return
+			}
+			if drop := p.drop.Load(); drop != nil && (*drop)(b[:n]) {
+				continue
 			}
 		}
 		if _, err := to.Write(b[:n]); err != nil {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -75,14 +76,43 @@ func start(tb testing.TB, env, settings []string, first ...string) *Server {
 	return nil
 }
 
+// URL is one that a store can be opened with: with the password that the server
+// was first started with.
+func (s *Server) URL() string {
+	if s.user != nil {
+		return "redis://" + s.user[0] + ":" + s.user[1] + "@" + s.Addr
+	}
+	return "redis://" + s.Addr
+}
+
+var ports struct {
+	sync.Mutex
+	next int
+}
+
+// freePort picks one below the range that the kernel hands to outgoing
+// connections: none of those takes it while a server is down.
 func freePort(tb testing.TB) string {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+	ports.Lock()
+	defer ports.Unlock()
+	const lowest, highest = 10000, 30000
+	if ports.next == 0 {
+		ports.next = lowest + os.Getpid()*53%(highest-lowest)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	for range highest - lowest {
+		ports.next++
+		if ports.next >= highest {
+			ports.next = lowest
+		}
+		port := strconv.Itoa(ports.next)
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close()
+			return port
+		}
+	}
+	tb.Fatal("no free port")
+	return ""
 }
 
 // start runs the process, and waits until it answers.
@@ -205,4 +235,22 @@ func (s *Server) Info(section, name string) string {
 	}
 	s.tb.Fatalf("INFO %s has no %s", section, name)
 	return ""
+}
+
+// Calls is how often a command was called since the server started or its
+// statistics were reset.
+func (s *Server) Calls(command string) int {
+	s.tb.Helper()
+	text, _ := s.Do("info", "commandstats").(string)
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
+			v, _, _ = strings.Cut(v, ",")
+			n, err := strconv.Atoi(v)
+			if err != nil {
+				s.tb.Fatal(err)
+			}
+			return n
+		}
+	}
+	return 0
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"oncegate/cache/redis"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"oncegate/cache/redis"
 )
 
 var (
@@ -28,6 +30,10 @@ func (d *decoder) check(c *Config) {
 	d.checkDedupe(c)
 	d.checkProviders(c)
 	d.checkModels(c)
+	if _, err := time.LoadLocation(c.Dashboard.Timezone); (err != nil || c.Dashboard.Timezone == "Local") && !d.faulty("dashboard.timezone") {
+		d.faultAt("dashboard.timezone", strconv.Quote(c.Dashboard.Timezone)+" is no time zone", "use a name of the IANA database, as Europe/Berlin, or UTC")
+	}
+	d.checkPrices(c)
 	if p := c.Passthrough; p != "" && !slices.Contains(providerNames(c), p) {
 		d.faultAt("passthrough", strconv.Quote(p)+" is not a provider", didYouMean(p, providerNames(c)))
 	}
@@ -270,6 +276,18 @@ func (d *decoder) checkTargets(c *Config, at string, m Model) {
 	}
 	if len(m.Targets) > 0 && sum == 0 && !d.faulty(at+".targets") {
 		d.faultAt(at+".targets", "all have weight 0, and so none is tried first", "give one of them a weight")
+	}
+}
+
+func (d *decoder) checkPrices(c *Config) {
+	for name, p := range c.Prices {
+		path := join("prices", name)
+		switch {
+		case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+			d.faultAt(path, strconv.Quote(name)+" is not a model's name", "write the name as answers or targets have it")
+		case !p.Input.Set() && !d.faulty(path):
+			d.faultAt(path+".input", "is missing", "write US dollars a million tokens, as 0.42; 0 where it is free")
+		}
 	}
 }
 

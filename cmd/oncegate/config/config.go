@@ -7,7 +7,11 @@
 // docs/configuration.md, their tags hold the defaults and the bounds.
 package config
 
-import "time"
+import (
+	"time"
+
+	"oncegate/prices"
+)
 
 // Tags of the fields below:
 //
@@ -39,6 +43,10 @@ type Config struct {
 	Models []Model `yaml:"models"`
 	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
 	Passthrough string `yaml:"passthrough"`
+	// What models cost, by name: as the answer names the model, as the target does, or as clients do. They win over the built-in table, at every provider; what the upstream itself says an answer cost wins over both.
+	Prices map[string]Price `yaml:"prices"`
+	// How figures are shown.
+	Dashboard Dashboard `yaml:"dashboard"`
 
 	places map[string]Place // of what somebody set, by path
 }
@@ -101,6 +109,14 @@ type Store struct {
 	Lease time.Duration `yaml:"lease" default:"15s" above:"0"`
 	// The largest answer that is kept. A larger one still reaches its readers.
 	MaxBody Size `yaml:"max_body" default:"8MiB" above:"0"`
+	// What becomes of calls while the store is away.
+	OnOutage OnOutage `yaml:"on_outage"`
+}
+
+// OnOutage says what becomes of calls while the store is away.
+type OnOutage struct {
+	// run: completions run without protection, so that a call asked for twice may run twice. refuse: they get a 503, and /readyz is down.
+	Completions string `yaml:"completions" default:"run" enum:"run,refuse"`
 }
 
 // Dedupe says what counts as the same call.
@@ -134,6 +150,21 @@ type TTL struct {
 	Max time.Duration `yaml:"max" default:"7d" above:"0"`
 	// An input of n times this many bytes is kept n times as long.
 	ScaleBytes int `yaml:"scale_bytes" default:"10000" above:"0"`
+}
+
+// Dashboard says how figures are shown.
+type Dashboard struct {
+	// The time zone in which the ledger's days begin, by its IANA name, as Europe/Berlin. Days that were booked keep the one they began in.
+	Timezone string `yaml:"timezone" default:"UTC"`
+}
+
+// Zone is the zone of Timezone.
+func (d Dashboard) Zone() *time.Location {
+	zone, err := time.LoadLocation(d.Timezone)
+	if err != nil {
+		return time.UTC // check has said so
+	}
+	return zone
 }
 
 // Policy says how a failed call is tried again.
@@ -266,4 +297,19 @@ type Target struct {
 	Weight int `yaml:"weight" default:"1" min:"0"`
 	// Its window, in tokens. An input that is too long for one target is tried on those that have a larger one. Zero: unknown, and so neither.
 	Context int `yaml:"context" default:"0" min:"0"`
+}
+
+// Price is what one model costs, in US dollars a million tokens. Zero is free;
+// what is left out is not.
+type Price struct {
+	// All input that none of the others says more of.
+	Input prices.Rate `yaml:"input"`
+	// All output, reasoning included. Left out: answers with output are unpriced.
+	Output prices.Rate `yaml:"output"`
+	// Input that was read from the provider's prompt cache. Left out: as input.
+	CachedInput prices.Rate `yaml:"cached_input"`
+	// Input that was written to the provider's prompt cache for five minutes, or for no stated time. Left out: as input.
+	CacheWrite5m prices.Rate `yaml:"cache_write_5m"`
+	// Input that was written to it for an hour. Left out: as input, but beside a cache_write_5m such answers are unpriced.
+	CacheWrite1h prices.Rate `yaml:"cache_write_1h"`
 }

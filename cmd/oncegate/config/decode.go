@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"oncegate/prices"
 )
 
 // maxNodes bounds what aliases can blow a small file up to.
@@ -115,6 +117,9 @@ func (d *decoder) value(into reflect.Value, field reflect.StructField, n ast.Nod
 	case into.Kind() == reflect.Slice:
 		d.list(into, field, n, path)
 		return
+	case into.Kind() == reflect.Map:
+		d.named(into, n, path)
+		return
 	}
 	if n = d.bare(n, path); n == nil {
 		return
@@ -201,6 +206,41 @@ func (d *decoder) list(into reflect.Value, field reflect.StructField, n ast.Node
 	into.Set(out)
 }
 
+// named fills a map of sections, by names of the user's own.
+func (d *decoder) named(into reflect.Value, n ast.Node, path string) {
+	if n = d.bare(n, path); n == nil {
+		return
+	}
+	if _, null := n.(*ast.NullNode); null {
+		return
+	}
+	m, ok := n.(ast.MapNode)
+	if !ok {
+		d.fault(d.place(n), path, "is not a section", "indent names under it, each with "+strings.Join(keysOf(into.Type().Elem()), ", "))
+		return
+	}
+	out := reflect.MakeMap(into.Type())
+	for it := m.MapRange(); it.Next(); {
+		kv := it.KeyValue()
+		key, at := keyText(kv.Key), d.place(kv.Key)
+		full := join(path, key)
+		switch first, twice := d.places[full]; {
+		case kv.Key.IsMergeKey():
+			d.fault(at, full, "merge keys are not read", "write the names out")
+			continue
+		case twice:
+			d.fault(at, full, fmt.Sprintf("stands twice, first in line %d", first.Line), "keep one of them")
+			continue
+		}
+		d.places[full] = at
+		e := reflect.New(into.Type().Elem()).Elem()
+		fillDefaults(e)
+		d.section(e, kv.Value, full)
+		out.SetMapIndex(reflect.ValueOf(key), e)
+	}
+	into.Set(out)
+}
+
 func (d *decoder) expanded(raw string, at Place, path string) (string, bool) {
 	text, err := d.around.expand(raw)
 	if err == nil {
@@ -235,6 +275,13 @@ func set(into reflect.Value, field reflect.StructField, text string) (what, mend
 		on, what, mend := boolean(text)
 		into.Set(reflect.ValueOf(map[bool]Toggle{true: True, false: False}[on]))
 		return what, mend
+	case prices.Rate:
+		r, err := prices.ParseRate(text)
+		if err != nil {
+			return "is " + err.Error(), "write US dollars a million tokens, as 0.42"
+		}
+		into.SetInt(int64(r))
+		return "", ""
 	}
 	switch into.Kind() {
 	case reflect.String:

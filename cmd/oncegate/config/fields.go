@@ -68,7 +68,7 @@ func leaves(section reflect.Value, path string) []leaf {
 		switch p := join(path, name(f)); v.Kind() {
 		case reflect.Struct:
 			out = append(out, leaves(v, p)...)
-		case reflect.Slice:
+		case reflect.Slice, reflect.Map:
 		default:
 			out = append(out, leaf{p, f, v})
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"oncegate/cache"
 	"oncegate/policy"
+	"oncegate/prices"
 )
 
 // small is the least that is a configuration.
@@ -88,10 +90,25 @@ func TestFaults(t *testing.T) {
 		{"store", small + "store: {url: './data'}\n", "store.url: is not a store"},
 		{"store secret", small + "store: {secret: short}\n", "store.secret: is shorter than 16 bytes"},
 		{"replicas", small + "store: {replicas: 1}\n", "store.replicas: not in this version yet"},
-		{"on_outage", small + "store: {on_outage: {completions: run}}\n", "store.on_outage: not in this version yet"},
+		{"on_outage", small + "store: {on_outage: {completions: stop}}\n", "store.on_outage.completions: "},
+		{"on_outage of writes", small + "store: {on_outage: {writes: refuse}}\n", "store.on_outage.writes: not in this version yet"},
 		{"tools", small + "tools: []\n", "tools: not in this version yet"},
-		{"prices", small + "prices: {}\n", "prices: not in this version yet"},
-		{"dashboard", small + "dashboard: {timezone: UTC}\n", "dashboard: not in this version yet"},
+		{"dashboard", small + "dashboard: {show_bodies: true}\n", "dashboard.show_bodies: not in this version yet"},
+		{"time zone", small + "dashboard: {timezone: Europe/Berlyn}\n", `dashboard.timezone: "Europe/Berlyn" is no time zone`},
+		{"time zone of the machine", small + "dashboard: {timezone: Local}\n", `dashboard.timezone: "Local" is no time zone`},
+		{"prices, no section", small + "prices: 5\n", "config.yaml:4: prices: is not a section; indent names under it, each with input, output, cached_input, cache_write_5m, cache_write_1h"},
+		{"a price, no section", small + "prices: {gpt-4.1: 2}\n", "config.yaml:4: prices.gpt-4.1: is not a section"},
+		{"a price of nothing", small + "prices:\n  gpt-4.1: {output: 8}\n", "config.yaml:5: prices.gpt-4.1.input: is missing; write US dollars a million tokens, as 0.42; 0 where it is free"},
+		{"a price of null", small + "prices:\n  gpt-4.1:\n", "config.yaml:5: prices.gpt-4.1.input: is missing"},
+		{"a price, unknown part", small + "prices:\n  gpt-4.1: {input: 2, cached: 1}\n", "prices.gpt-4.1.cached: unknown key; known are input, output, cached_input"},
+		{"a negative price", small + "prices:\n  gpt-4.1: {input: -2}\n", `prices.gpt-4.1.input: "-2" is not a price: a number from 0 to 1000000; write US dollars a million tokens, as 0.42`},
+		{"a price in words", small + "prices:\n  gpt-4.1: {input: 2, output: $$8}\n", `prices.gpt-4.1.output: "$$8" is not a price`},
+		{"a huge price", small + "prices: {m: {input: 1e7}}\n", `prices.m.input: "1e7" is not a price`},
+		{"an endless price", small + "prices: {m: {input: .inf}}\n", `prices.m.input: ".inf" is not a price`},
+		{"a price twice", small + "prices:\n  m: {input: 1}\n  m: {input: 2}\n", "config.yaml:6: prices.m: stands twice, first in line 5; keep one of them"},
+		{"prices merged", small + "prices: {<<: {m: {input: 1}}}\n", "prices.<<: merge keys are not read"},
+		{"a price of a name that none is", small + "prices: {'a b': {input: 1}}\n", `prices.a b: "a b" is not a model's name`},
+		{"an audio price", small + "prices: {m: {input: 1, searches: 1}}\n", "prices.m.searches: unknown key"},
 		{"breaker", small + "policy: {breaker: {enabled: perhaps}}\n", `policy.breaker.enabled: "perhaps" is neither true nor false`},
 		{"failure rate", small + "policy: {breaker: {failure_rate: 1.5}}\n", `policy.breaker.failure_rate: "1.5" must be at most 1`},
 		{"no budget", small + "policy: {budget: {ratio: 0}}\n", `policy.budget.ratio: "0" must be more than 0`},
@@ -139,6 +156,42 @@ func TestFaults(t *testing.T) {
 				t.Errorf("a password in %v", err)
 			}
 		})
+	}
+}
+
+// The prices of the contract's own example, and as much as a file can say.
+func TestPrices(t *testing.T) {
+	c := mustLoad(t, small+`
+prices:
+  deepseek-v3.2: {input: 0.42, output: 0.42, cached_input: 0.04}
+  meta-llama/Llama-3.3: {input: "${LLAMA}", output: 1.5e-3, cache_write_5m: 3.75, cache_write_1h: 6}
+  free: {input: 0, output: 0}
+  embed: {input: 0.02}
+`, "LLAMA=0.000000000001\n")
+	rate := func(text string) prices.Rate {
+		r, err := prices.ParseRate(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	want := map[string]Price{
+		"deepseek-v3.2":        {Input: rate("0.42"), Output: rate("0.42"), CachedInput: rate("0.04")},
+		"meta-llama/Llama-3.3": {Input: prices.Per(1), Output: rate("0.0015"), CacheWrite5m: rate("3.75"), CacheWrite1h: rate("6")},
+		"free":                 {Input: prices.Per(0), Output: prices.Per(0)},
+		"embed":                {Input: rate("0.02")},
+	}
+	if !maps.Equal(c.Prices, want) {
+		t.Errorf("%+v\nwant %+v", c.Prices, want)
+	}
+	u := prices.Usage{Known: true, Input: 3_000_000, Cached: 1_000_000, CacheWrite5m: 1_000_000, CacheWrite1h: 1_000_000, Output: 1_000_000}
+	for name, want := range map[string]string{"deepseek-v3.2": "1.3", "meta-llama/Llama-3.3": "9.751500000001", "free": "0"} {
+		if cost := c.Book().At("").Price(prices.Names{Client: name}).Cost(&u, time.Now()); cost.Pico.String() != want || !cost.Priced() {
+			t.Errorf("%s: %+v, want %s", name, cost, want)
+		}
+	}
+	if c := mustLoad(t, small+"prices:\n"); len(c.Prices) != 0 {
+		t.Errorf("prices of nothing: %+v", c.Prices)
 	}
 }
 
@@ -230,11 +283,11 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 }
 
 func TestEnvironmentFaults(t *testing.T) {
-	_, err := load(small, "ONCEGATE_SERVER_LISTN=127.0.0.1:1", "ONCEGATE_DEDUPE_WAIT=soon", "ONCEGATE_DASHBOARD_TIMEZONE=UTC", "ONCEGATE_PORT=tcp://10.0.0.1:80")
+	_, err := load(small, "ONCEGATE_SERVER_LISTN=127.0.0.1:1", "ONCEGATE_DEDUPE_WAIT=soon", "ONCEGATE_DASHBOARD_TIMEZONE=Mars", "ONCEGATE_PORT=tcp://10.0.0.1:80")
 	for _, want := range []string{
 		"env ONCEGATE_SERVER_LISTN: sets nothing; did you mean ONCEGATE_SERVER_LISTEN?",
 		`env ONCEGATE_DEDUPE_WAIT: dedupe.wait: "soon" is not a duration`,
-		"env ONCEGATE_DASHBOARD_TIMEZONE: dashboard: not in this version yet",
+		`dashboard.timezone: "Mars" is no time zone`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)

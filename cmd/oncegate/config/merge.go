@@ -5,6 +5,7 @@ import (
 
 	"oncegate/cache"
 	"oncegate/policy"
+	"oncegate/prices"
 )
 
 // PolicyOf is the retry policy of a provider: its own, and the configured one
@@ -35,6 +36,15 @@ func (p *Policy) policy() policy.Config {
 		Concurrency: policy.Concurrency(p.Concurrency),
 		Timeouts:    policy.Timeouts(p.Timeouts),
 	}
+}
+
+// Book is the configured prices over the built-in table.
+func (c *Config) Book() *prices.Book {
+	own := make(map[string]prices.Own, len(c.Prices))
+	for name, p := range c.Prices {
+		own[name] = prices.Own{Input: p.Input, Output: p.Output, Cached: p.CachedInput, CacheWrite5m: p.CacheWrite5m, CacheWrite1h: p.CacheWrite1h}
+	}
+	return prices.NewBook(own)
 }
 
 // Directory is where the local store keeps its files; empty for another store.

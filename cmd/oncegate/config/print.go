@@ -1,12 +1,17 @@
 package config
 
 import (
+	"maps"
 	"net/url"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	yaml "github.com/goccy/go-yaml"
+
+	"oncegate/prices"
 )
 
 // mask stands for a secret, whatever its length.
@@ -39,8 +44,17 @@ func (c *Config) tree(section reflect.Value, path string, comments yaml.CommentM
 				continue
 			}
 			value = m
-		case inPartial(p) && v.IsZero():
+		case inPartial(p) && v.IsZero(), v.Type() == reflect.TypeFor[prices.Rate]() && v.IsZero():
 			continue
+		case v.Kind() == reflect.Map:
+			m := yaml.MapSlice{}
+			for _, key := range slices.Sorted(maps.Keys(v.Interface().(map[string]Price))) {
+				m = append(m, yaml.MapItem{Key: key, Value: c.tree(v.MapIndex(reflect.ValueOf(key)), join(p, key), comments)})
+			}
+			value = m
+			if len(m) == 0 {
+				c.noteAbove(comments, p)
+			}
 		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 			list := []yaml.MapSlice{}
 			for j := range v.Len() {
@@ -78,7 +92,20 @@ func (c *Config) note(comments yaml.CommentMap, path string) {
 	if !ok && strings.HasSuffix(path, "]") {
 		at = c.places[path[:strings.LastIndexByte(path, '[')]]
 	}
-	comments["$."+path] = []*yaml.Comment{yaml.LineComment(" " + at.String())}
+	if to, ok := commentPath(path); ok {
+		comments[to] = []*yaml.Comment{yaml.LineComment(" " + at.String())}
+	}
+}
+
+// commentPath is where the encoder looks for a comment. Names of prices hold
+// dots; one that holds a quote has no comment.
+func commentPath(path string) (string, bool) {
+	name, ok := strings.CutPrefix(path, "prices.")
+	end := strings.LastIndexByte(name, '.')
+	if !ok || end < 0 {
+		return "$." + path, true
+	}
+	return "$.prices.'" + name[:end] + "'" + name[end:], !strings.ContainsAny(name, `'\\`)
 }
 
 // noteAbove comments an empty list, whose line the encoder can't comment.
@@ -96,6 +123,12 @@ func shown(v reflect.Value, f reflect.StructField) any {
 		return x.String()
 	case Toggle:
 		return x == True
+	case prices.Rate:
+		text := x.Million().String()
+		if f, err := strconv.ParseFloat(text, 64); err == nil && strconv.FormatFloat(f, 'f', -1, 64) == text {
+			return f // as a number, without quotes
+		}
+		return text
 	case string:
 		switch {
 		case x == "":

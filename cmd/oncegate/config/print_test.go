@@ -25,6 +25,10 @@ providers:
     api_keys: ["${KEY}", hunter2]
     policy: {attempts: 2, backoff: {cap: 1s}}
 models: [{name: "*", targets: [{provider: p}, {provider: p, model: "yes", weight: 0}]}]
+prices:
+  deepseek-v3.2: {input: 0.42, output: "0.42", cached_input: 0.04}
+  "qwen3:8b": {input: 0, output: 0.000000000001, cache_write_5m: 3.75, cache_write_1h: 6}
+  it's: {input: 1}
 `
 
 func TestPrint(t *testing.T) {
@@ -40,6 +44,7 @@ func TestPrint(t *testing.T) {
 	for _, want := range []string{
 		"listen: 127.0.0.1:8080 # default", "linger: 0s # env ONCEGATE_DEDUPE_LINGER", "chat: 1h30m # config.yaml:6",
 		"max: 14d # config.yaml:6", "********", "weight: 0 # config.yaml:13", "attempts: 2 # config.yaml:12",
+		"cached_input: 0.04 # config.yaml:15", "input: 0.0 # config.yaml:16", "\n  it's:\n    input: 1.0\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -83,7 +88,7 @@ func TestSchema(t *testing.T) {
 	}
 	var s struct {
 		Properties map[string]struct {
-			AdditionalProperties *bool
+			AdditionalProperties any
 			Properties           map[string]struct {
 				Description string
 				Default     any
@@ -94,11 +99,14 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := s.Properties["server"]
-	if server.AdditionalProperties == nil || *server.AdditionalProperties {
+	if server.AdditionalProperties != false {
 		t.Error("unknown keys are not refused")
 	}
 	if l := server.Properties["listen"]; l.Default != "127.0.0.1:8080" || !strings.Contains(l.Description, "data listener") {
 		t.Errorf("listen: %+v", l)
+	}
+	if p, ok := s.Properties["prices"].AdditionalProperties.(map[string]any); !ok || p["additionalProperties"] != false {
+		t.Errorf("prices: %+v", s.Properties["prices"])
 	}
 }
 

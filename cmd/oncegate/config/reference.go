@@ -55,6 +55,8 @@ func describe(visit func(path string, f reflect.StructField, comment string)) {
 				walk(ft, p)
 			case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
 				walk(ft.Elem(), p+"[]")
+			case ft.Kind() == reflect.Map:
+				walk(ft.Elem(), p+".NAME")
 			}
 		}
 	}
@@ -68,7 +70,7 @@ func Reference() string {
 	describe(func(path string, f reflect.StructField, comment string) {
 		def := "`" + f.Tag.Get("default") + "`"
 		switch {
-		case f.Type.Kind() == reflect.Struct, f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
+		case f.Type.Kind() == reflect.Struct, f.Type.Kind() == reflect.Map, f.Type.Kind() == reflect.Slice && f.Type.Elem().Kind() == reflect.Struct:
 			def = ""
 		case def == "``" && f.Type.Kind() == reflect.Bool:
 			def = "`false`"

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"oncegate/prices"
 )
 
 // Schema is a JSON Schema of the file, for editors.
@@ -47,6 +49,10 @@ func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 			dropDefaults(s)
 		}
 		return s
+	case t.Kind() == reflect.Map:
+		return schema{"type": "object", "additionalProperties": schemaOf(t.Elem(), texts)}
+	case t == reflect.TypeFor[prices.Rate]():
+		return schema{"anyOf": []any{schema{"type": "number", "minimum": 0}, reference}}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 		return schema{"type": "array", "items": schemaOf(t.Elem(), texts)}
 	case t.Kind() == reflect.Slice:

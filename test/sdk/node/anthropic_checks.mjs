@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { checkContract } from './contract.mjs';
-import { ALICE, check, GATEWAY, SDK, UPSTREAM, UPSTREAM_KEY } from './stage.mjs';
+import { ALICE, check, GATEWAY, SDK, UPSTREAM, UPSTREAM_KEY, version } from './stage.mjs';
 
 const { default: Anthropic } = await import(SDK);
+version(SDK);
 
 const messages = [{ role: 'user', content: 'say it' }];
 const ask = (model) => ({ model, max_tokens: 64, messages });
@@ -24,8 +25,8 @@ const operations = {
 const client = (stage, apiKey) => new Anthropic({ baseURL: GATEWAY, apiKey, fetch: stage.fetch });
 
 for (const [name, operation] of Object.entries(operations)) {
-  check(`same as direct: ${name}`, async (stage) => {
-    const model = await stage.model();
+  check(`1 same as direct: ${name}`, async (stage) => {
+    const model = await stage.ourModel();
     const direct = await operation(new Anthropic({ baseURL: UPSTREAM, apiKey: UPSTREAM_KEY }), model);
     const [asked] = await stage.calls(model);
     await stage.script(model);
@@ -57,7 +58,7 @@ checkContract({
   },
 });
 
-check('overloaded for ever is asked once', async (stage) => {
+check('2 overloaded for ever is asked once', async (stage) => {
   const model = await stage.model({ status: 529 });
   await assert.rejects(client(stage, ALICE).messages.create(ask(model)), (error) => error.status === 529);
   stage.assertSent(1);

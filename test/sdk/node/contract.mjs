@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { ALICE, BOB, check } from './stage.mjs';
 
-const SLOW = { delay: 600 }; // long enough for a second call to come in
+const SLOW = { delay: 1000 }; // long enough for a second call to come in
 const header = (response, name) => response.headers.get(name);
 const keyed = () => ({ headers: { 'Idempotency-Key': randomUUID() } });
 
@@ -37,14 +37,14 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     return caught;
   };
 
-  check('two 503 are hidden', async (stage) => {
+  check('2 two 503 are hidden', async (stage) => {
     const model = await stage.model({ status: 503 }, { status: 503 }, {});
     assert.match(text(await create(client(stage, ALICE), model)), /and done\.$/);
     stage.assertSent(1);
     await stage.assertCalls(model, 3);
   });
 
-  check('503 for ever is asked once', async (stage) => {
+  check('2 503 for ever is asked once', async (stage) => {
     const model = await stage.model({ status: 503 });
     const error = await rejects(create(client(stage, ALICE), model), errors.APIError, 503);
     assert.match(error.message, /scripted 503/);
@@ -55,7 +55,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
   });
 
   check('refusals of the upstream come as they are', async (stage) => {
-    const model = await stage.model({ status: 400 });
+    const model = await stage.ourModel({ status: 400 });
     const error = await rejects(create(client(stage, ALICE), model), errors.BadRequestError, 400);
     assert.match(error.message, /scripted 400, call 1/);
     assert.equal(error.requestID, `req-${model}-1`);
@@ -70,7 +70,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     await stage.assertCalls(model, 0);
   });
 
-  check('keyed calls at once and later', async (stage) => {
+  check('3 keyed calls at once and later', async (stage) => {
     const [model, key, c] = [await stage.model(SLOW), keyed(), client(stage, ALICE)];
     const [one, two] = await Promise.all([raw(c, model, key), raw(c, model, key)]);
     assert.equal(one.text, two.text);
@@ -83,7 +83,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     await stage.assertCalls(model, 1);
   });
 
-  check('a key with another body', async (stage) => {
+  check('3 a key with another body', async (stage) => {
     const [model, key, c] = [await stage.model(), keyed(), client(stage, ALICE)];
     await create(c, model, key);
     const other = api(c).create({ ...params(model), temperature: 0.25 }, key);
@@ -93,15 +93,15 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     await stage.assertCalls(model, 1);
   });
 
-  check('a retry after a time-out joins', async (stage) => {
-    const model = await stage.model({ delay: 2500 });
+  check('4 a retry after a time-out joins', async (stage) => {
+    const model = await stage.model({ delay: 2500 }, {});
     const answer = await create(client(stage, ALICE), model, { timeout: 1000 });
     assert.match(text(answer), /and done\.$/);
     assert.ok(stage.sent >= 2);
     await stage.assertCalls(model, 1);
   });
 
-  check('twins share one call', async (stage) => {
+  check('5 twins share one call', async (stage) => {
     const [model, c] = [await stage.model(SLOW), client(stage, ALICE)];
     const [one, two] = await Promise.all([raw(c, model), raw(c, model)]);
     assert.equal(one.text, two.text);
@@ -110,7 +110,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     await stage.assertCalls(model, 1);
   });
 
-  check('two clients share nothing', async (stage) => {
+  check('5 two clients share nothing', async (stage) => {
     const model = await stage.model(SLOW);
     const [one, two] = await Promise.all([raw(client(stage, ALICE), model), raw(client(stage, BOB), model)]);
     assert.notEqual(one.text, two.text);
@@ -118,7 +118,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     await stage.assertCalls(model, 2);
   });
 
-  check('a delivered answer is not repeated', async (stage) => {
+  check('5 a delivered answer is not repeated', async (stage) => {
     const [model, c] = [await stage.model(), client(stage, ALICE)];
     assert.notEqual((await raw(c, model)).text, (await raw(c, model)).text);
     stage.assertSent(2);
@@ -135,7 +135,7 @@ export function checkContract({ errors, client, api, params, streamParams, text,
   });
 
   check('nothing of the client reaches the upstream', async (stage) => {
-    const model = await stage.model();
+    const model = await stage.ourModel();
     const headers = { 'Idempotency-Key': 'k-1', 'Oncegate-User': 'u', Cookie: 'c=1', 'X-Team': 'blue' };
     await create(client(stage, ALICE), model, { headers });
     const [call] = await stage.calls(model);
@@ -145,30 +145,32 @@ export function checkContract({ errors, client, api, params, streamParams, text,
     assert.ok(!JSON.stringify(call).includes(ALICE));
   });
 
-  for (const [place, breakage] of [['status', 'connection'], ['first event', 'headers']]) {
-    check(`a stream reset before its ${place}`, async (stage) => {
-      const model = await stage.model({ break: breakage }, {});
-      assert.match(pieces(await stream(client(stage, ALICE), model, [])), /and done\.$/);
+  const streamBeforeFirstEvent = (place, model) =>
+    check(`6 a stream reset before its ${place}`, async (stage) => {
+      const m = await model(stage);
+      assert.match(pieces(await stream(client(stage, ALICE), m, [])), /and done\.$/);
       stage.assertSent(1);
-      await stage.assertCalls(model, 2);
+      await stage.assertCalls(m, 2);
     });
-  }
+  streamBeforeFirstEvent('status', (stage) => stage.model({ break: 'connection' }, {}));
+  streamBeforeFirstEvent('first event', (stage) => stage.ourModel({ break: 'headers' }, {}));
 
   // A cut stream raises after what came; it isn't kept, so its key runs again.
-  for (const [name, breakage] of [['that ends without a finish', 'end'], ['reset in its middle', 'reset']]) {
-    check(`a stream ${name}`, async (stage) => {
-      const [model, key, events] = [await stage.model({ break: breakage, events: 7 }, {}), keyed(), []];
+  const cutStream = (name, model) =>
+    check(`6 a stream ${name}`, async (stage) => {
+      const [m, key, events] = [await model(stage), keyed(), []];
       const c = client(stage, ALICE);
-      await rejects(stream(c, model, events, key), errors.APIError);
+      await rejects(stream(c, m, events, key), errors.APIError);
       assert.match(pieces(events), /^To /);
       stage.assertSent(1);
-      await stage.assertCalls(model, 1);
-      assert.match(pieces(await stream(c, model, [], key)), /and done\.$/);
-      await stage.assertCalls(model, 2);
+      await stage.assertCalls(m, 1);
+      assert.match(pieces(await stream(c, m, [], key)), /and done\.$/);
+      await stage.assertCalls(m, 2);
     });
-  }
+  cutStream('that ends without a finish', (stage) => stage.ourModel({ break: 'end', events: 7 }, {}));
+  cutStream('reset in its middle', (stage) => stage.model({ break: 'reset', events: 7 }, {}));
 
-  check('a keyed stream is replayed', async (stage) => {
+  check('7 a keyed stream is replayed', async (stage) => {
     const [model, key, c] = [await stage.model(), keyed(), client(stage, ALICE)];
     const ask = async () => {
       const response = await api(c).create({ ...streamParams(model), stream: true }, key).asResponse();

@@ -2,9 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { checkContract } from './contract.mjs';
-import { ALICE, check, GATEWAY, SDK, UPSTREAM, UPSTREAM_KEY } from './stage.mjs';
+import { ALICE, check, GATEWAY, SDK, UPSTREAM, UPSTREAM_KEY, version } from './stage.mjs';
 
 const { OpenAI, toFile } = await import(SDK);
+version(SDK);
 
 const messages = [{ role: 'user', content: 'say it' }];
 const file = () => toFile(Uint8Array.from({ length: 2052 }, (_, i) => i), 'tone.wav', { type: 'audio/wav' });
@@ -42,8 +43,8 @@ const operations = {
 const client = (stage, apiKey) => new OpenAI({ baseURL: `${GATEWAY}/v1`, apiKey, fetch: stage.fetch });
 
 for (const [name, operation] of Object.entries(operations)) {
-  check(`same as direct: ${name}`, async (stage) => {
-    const model = await stage.model();
+  check(`1 same as direct: ${name}`, async (stage) => {
+    const model = await stage.ourModel();
     const direct = await operation(new OpenAI({ baseURL: `${UPSTREAM}/v1`, apiKey: UPSTREAM_KEY }), model);
     const [asked] = await stage.calls(model);
     await stage.script(model);
@@ -86,8 +87,8 @@ check('models', async () => {
   assert.equal((await c.models.retrieve('configured-model')).id, 'configured-model');
 });
 
-check('a response stream without its end', async (stage) => {
-  const [model, events] = [await stage.model({ break: 'end', events: 9 }), []];
+check('6 a response stream without its end', async (stage) => {
+  const [model, events] = [await stage.ourModel({ break: 'end', events: 9 }), []];
   await assert.rejects(async () => {
     const stream = await client(stage, ALICE).responses.create({ model, input: 'say it', stream: true });
     for await (const event of stream) events.push(event);
@@ -98,8 +99,8 @@ check('a response stream without its end', async (stage) => {
 });
 
 // Audio has no end of its own: only a broken connection tells that it isn't whole.
-check('speech cut short is never taken for whole', async (stage) => {
-  const model = await stage.model({ break: 'reset', events: 2 });
+check('6 speech cut short is never taken for whole', async (stage) => {
+  const model = await stage.ourModel({ break: 'reset', events: 2 });
   const response = await client(stage, ALICE).audio.speech.create({ model, voice: 'alloy', input: 'say it' });
   await assert.rejects(response.arrayBuffer());
   stage.assertSent(1);

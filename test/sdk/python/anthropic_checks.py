@@ -55,7 +55,7 @@ class Anthropic(Contract, Check):
         self.assertEqual(names[-2:], ["message_delta", "message_stop"])
         self.assertIn('"output_tokens":7', sse)
 
-    def test_overloaded_for_ever_is_asked_once(self):
+    def test_2_overloaded_for_ever_is_asked_once(self):
         model = self.model({"status": 529})
         with self.assertRaises(anthropic.APIStatusError) as caught:
             self.client(ALICE).messages.create(**self.params(model))
@@ -66,7 +66,7 @@ class Anthropic(Contract, Check):
 
 def same_as_direct(operation):
     def check(self):
-        model = self.model()
+        model = self.our_model()
         http = anthropic.DefaultHttpxClient(verify=TLS)
         with anthropic.Anthropic(base_url=UPSTREAM, api_key=UPSTREAM_KEY, http_client=http) as client:
             direct, asked = operation(client, model), self.calls(model)
@@ -83,7 +83,7 @@ def same_as_direct(operation):
 
 
 for name, operation in OPERATIONS.items():
-    setattr(Anthropic, f"test_same_as_direct_{name}", same_as_direct(operation))
+    setattr(Anthropic, f"test_1_same_as_direct_{name}", same_as_direct(operation))
 
 if __name__ == "__main__":
-    stage.run(anthropic, Anthropic)
+    stage.run("anthropic", Anthropic)

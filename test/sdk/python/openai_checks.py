@@ -86,8 +86,8 @@ class OpenAI(Contract, Check):
         self.assertIn("and done.", self.text(answer))
         self.assertCalls("upstream-name", 1)
 
-    def test_a_response_stream_without_its_end(self):
-        model, events = self.model({"break": "end", "events": 9}), []
+    def test_6_a_response_stream_without_its_end(self):
+        model, events = self.our_model({"break": "end", "events": 9}), []
         with self.assertRaises(openai.APIError):
             for event in self.client(ALICE).responses.create(model=model, input="say it", stream=True):
                 events.append(event)
@@ -95,9 +95,9 @@ class OpenAI(Contract, Check):
         self.assertSent(1)
         self.assertCalls(model, 1)
 
-    def test_speech_cut_short_is_never_taken_for_whole(self):
+    def test_6_speech_cut_short_is_never_taken_for_whole(self):
         # Audio has no end of its own: only a broken connection tells. The SDK then asks again.
-        model = self.model({"break": "reset", "events": 2}, {})
+        model = self.our_model({"break": "reset", "events": 2}, {})
         audio = self.client(ALICE).audio.speech.create(model=model, voice="alloy", input="say it")
         self.assertEqual(len(audio.content), 64 * 1024)
         self.assertSent(2)
@@ -106,7 +106,7 @@ class OpenAI(Contract, Check):
 
 def same_as_direct(operation):
     def check(self):
-        model = self.model()
+        model = self.our_model()
         http = openai.DefaultHttpx2Client(verify=TLS)
         with openai.OpenAI(base_url=UPSTREAM + "/v1", api_key=UPSTREAM_KEY, http_client=http) as client:
             direct, asked = operation(client, model), self.calls(model)
@@ -128,7 +128,7 @@ def same_as_direct(operation):
 
 
 for name, operation in OPERATIONS.items():
-    setattr(OpenAI, f"test_same_as_direct_{name}", same_as_direct(operation))
+    setattr(OpenAI, f"test_1_same_as_direct_{name}", same_as_direct(operation))
 
 if __name__ == "__main__":
-    stage.run(openai, OpenAI)
+    stage.run("openai", OpenAI)

@@ -1,7 +1,8 @@
-"""What the checks of each Python SDK stand on: the gateway and the scripted
-upstream that sdk_test.go started, requests counted where the SDK sends them,
-and the answer of each check as a line of TAP."""
+"""What the checks of each Python SDK stand on: the gateway and the upstreams
+that sdk_test.go started, requests counted where the SDK sends them, and the
+answer of each check as a line of TAP."""
 
+import importlib.metadata
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ import urllib.request
 GATEWAY = os.environ["GATEWAY"]
 ADMIN = os.environ["ADMIN"]
 UPSTREAM = os.environ["UPSTREAM"]
+AIMOCK = os.environ["AIMOCK"]
 UPSTREAM_KEY = os.environ["UPSTREAM_KEY"]
 ALICE = os.environ["KEY_ALICE"]
 BOB = os.environ["KEY_BOB"]
@@ -23,11 +25,11 @@ SUITE = os.environ["SUITE"]
 # For every client: to load the certificates takes longer than most checks.
 TLS = ssl.create_default_context()
 
-_number = itertools.count(1)
+_number, _ours = itertools.count(1), itertools.count(1)
 
 
 def _http(method, url, body=None):
-    request = urllib.request.Request(url, method=method, data=body)
+    request = urllib.request.Request(url, method=method, data=body, headers={"Authorization": f"Bearer {UPSTREAM_KEY}"})
     with urllib.request.urlopen(request, timeout=10) as response:
         return response.read().decode()
 
@@ -45,6 +47,7 @@ class Check(unittest.TestCase):
     _booked = 0  # by earlier checks
 
     def setUp(self):
+        self.upstreams = {}  # by model, where it isn't ours
         self.sent = []  # the requests of the gateway's clients, as the SDK put them on the wire
 
     def tearDown(self):
@@ -53,26 +56,37 @@ class Check(unittest.TestCase):
         while (have := requests_booked()) < want and time.monotonic() < deadline:
             time.sleep(0.02)
         Check._booked = have
-        self.assertEqual(have, want, "requests booked on /metrics so far")
+        self.assertEqual(have, want, f"{have} requests booked on /metrics so far, want {want}")
 
     def model(self, *steps):
-        """A model of this check's own, whose calls the upstream answers by these steps."""
-        name = f"{SUITE}-{self._testMethodName.removeprefix('test_')}-{next(_number)}"
+        """A model of this check's own, whose calls aimock answers by these steps."""
+        name = f"{SUITE}-{next(_number)}"
+        self.upstreams[name] = AIMOCK
         self.script(name, *steps)
         return name
 
+    def our_model(self, *steps):
+        """The same at our own upstream, for what aimock can't play or doesn't keep."""
+        name = f"{SUITE}-{self._testMethodName.removeprefix('test_')}-{next(_ours)}"
+        self.script(name, *steps)
+        return name
+
+    def upstream(self, model):
+        return self.upstreams.get(model, UPSTREAM)
+
     def script(self, model, *steps):
-        _http("PUT", f"{UPSTREAM}/script/{model}", json.dumps(steps).encode())
+        _http("PUT", f"{self.upstream(model)}/script/{model}", json.dumps(steps).encode())
 
     def calls(self, model):
         """The calls that the upstream saw for model."""
-        return json.loads(_http("GET", f"{UPSTREAM}/script/{model}"))
+        return json.loads(_http("GET", f"{self.upstream(model)}/script/{model}"))
 
     def assertCalls(self, model, count):
-        self.assertEqual(len(self.calls(model)), count, "calls that the upstream saw")
+        have = len(self.calls(model))
+        self.assertEqual(have, count, f"the upstream saw {have} calls, want {count}")
 
     def assertSent(self, count):
-        self.assertEqual(len(self.sent), count, "requests that the SDK sent")
+        self.assertEqual(len(self.sent), count, f"the SDK sent {len(self.sent)} requests, want {count}")
 
     def hook(self, request):
         self.sent.append(request)
@@ -97,14 +111,14 @@ class _Tap(unittest.TestResult):
 
     def stopTest(self, test):
         verdict = "not ok" if self._errors else "ok"
-        print(f"{verdict} {self.testsRun} - {test._testMethodName.removeprefix('test_')} # {time.monotonic() - self._began:.2f} s")
+        print(f"{verdict} {self.testsRun} - {type(test).__name__}: {test._testMethodName.removeprefix('test_')} # {time.monotonic() - self._began:.2f} s")
         for error in self._errors:
             print("# " + error.rstrip().replace("\n", "\n# "), flush=True)
 
 
-def run(sdk, *classes):
-    """Runs the checks of sdk, or those whose name holds one of the program's arguments."""
-    print(f"# {sdk.__name__} {sdk.__version__}")
+def run(package, *classes):
+    """Runs the checks of package, or those whose name holds one of the program's arguments."""
+    print(f"# {package} {importlib.metadata.version(package)}")
     suite = unittest.TestSuite(
         check
         for cls in classes

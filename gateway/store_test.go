@@ -1,0 +1,110 @@
+package gateway_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"oncegate/cache"
+	"oncegate/cache/cachetest"
+	"oncegate/gateway"
+)
+
+// remote is a store that can be away, and that a crash may take things from.
+type remote struct {
+	cache.Store
+	away *atomic.Bool
+}
+
+func (r remote) Reachable() error {
+	if r.away.Load() {
+		return errors.New("dial tcp 10.0.0.7:6379: connection refused")
+	}
+	return nil
+}
+
+func (remote) Durability() string { return `relaxed: appendonly is "no", not "yes"` }
+
+// withRemote puts one under the gateway.
+func withRemote(away *atomic.Bool, refuse bool) func(*gateway.Options) {
+	return func(o *gateway.Options) {
+		o.RefuseUnprotected = refuse
+		o.Store = remote{&cachetest.Faulty{Store: o.Store, Before: func(string) bool { return away.Load() }}, away}
+	}
+}
+
+func (h *house) get(admin bool, path string) (int, string) {
+	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "http://127.0.0.1"+path, nil)
+	if admin {
+		h.g.Admin().ServeHTTP(w, r)
+	} else {
+		h.g.Data().ServeHTTP(w, r)
+	}
+	return w.Code, w.Body.String()
+}
+
+func TestReadinessWithoutTheStore(t *testing.T) {
+	for _, refuse := range []bool{false, true} {
+		var away atomic.Bool
+		h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, withRemote(&away, refuse))
+		for _, is := range []bool{false, true, false} {
+			away.Store(is)
+			want := http.StatusOK
+			if is && refuse {
+				want = http.StatusServiceUnavailable
+			}
+			if code, _ := h.get(false, "/readyz"); code != want {
+				t.Errorf("away %v, refusing %v: ready with %d", is, refuse, code)
+			}
+			code, text := h.get(false, "/readyz?verbose")
+			if code != want || !strings.Contains(text, "\ndurability: relaxed\n") || is != strings.Contains(text, "store is away:") || strings.Contains(text, "10.0.0.7") {
+				t.Errorf("away %v, refusing %v: %d %q", is, refuse, code, text)
+			}
+			if code, _ := h.get(false, "/livez"); code != http.StatusOK {
+				t.Errorf("away %v: alive with %d", is, code)
+			}
+		}
+	}
+}
+
+func TestCompletionsAreRefusedWithoutTheStore(t *testing.T) {
+	var away atomic.Bool
+	h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, withRemote(&away, true))
+	away.Store(true)
+	for _, lines := range [][]string{nil, {"Idempotency-Key", "k"}} {
+		a := h.post("/v1/chat/completions", hi, lines...)
+		if a.status != 503 || !strings.Contains(a.body, `"store_unavailable"`) || a.header.Get("Oncegate-Outcome") != "refused" ||
+			a.header.Get("Oncegate-Reason") != "store_away" || a.header.Get("X-Should-Retry") != "true" || a.header.Get("Retry-After") == "" {
+			t.Errorf("%d %s %v", a.status, a.body, a.header)
+		}
+	}
+	// What shares nothing needs no store.
+	if a := h.post("/v1/chat/completions", hi, "Oncegate-Dedupe", "off"); a.status != 200 || a.header.Get("Oncegate-Outcome") != "executed" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	away.Store(false)
+	if a := h.post("/v1/chat/completions", hi); a.status != 200 || a.header.Get("Oncegate-Outcome") != "executed" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	if n := h.calls.Load(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+func TestMetricsOfTheStore(t *testing.T) {
+	var away atomic.Bool
+	upstream := func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }
+	h := newHouse(t, upstream, withRemote(&away, false))
+	h.post("/v1/chat/completions", hi)
+	for _, line := range []string{
+		"oncegate_store_relaxed 1\n",
+		`oncegate_store_seconds_count{op="claim"} 1` + "\n", `oncegate_store_seconds_count{op="settle"} 1` + "\n",
+		`oncegate_store_seconds_count{op="renew"} 0` + "\n", `oncegate_store_seconds_count{op="append"} 0` + "\n", `oncegate_store_seconds_count{op="owe"} 0` + "\n",
+	} {
+		h.await("\n" + line)
+	}
+	newHouse(t, upstream, nil).await("\noncegate_store_relaxed 0\n") // the embedded one
+}

@@ -1,0 +1,96 @@
+package providers
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	maxIdle = 4096             // connections to one upstream that nobody uses
+	idleFor = 60 * time.Second // after which one is closed
+)
+
+// connections are those to one upstream that nobody uses at the moment.
+type connections struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error) // gives marked ones
+
+	mu       sync.Mutex
+	idle     []*connection // the one used last is the last
+	sweeping bool          // a sweep is on its way
+}
+
+// take gives the connection that was used last, nil where there is none. One
+// that its upstream has closed meanwhile is passed over: a request that is
+// written to it may have been read or not.
+func (cs *connections) take() *connection {
+	for {
+		cs.mu.Lock()
+		last := len(cs.idle) - 1
+		if last < 0 {
+			cs.mu.Unlock()
+			return nil
+		}
+		k := cs.idle[last]
+		cs.idle[last] = nil
+		cs.idle = cs.idle[:last]
+		cs.mu.Unlock()
+		if k.quiet() {
+			return k
+		}
+		k.Close()
+	}
+}
+
+func (cs *connections) put(k *connection) {
+	k.since = time.Now()
+	cs.mu.Lock()
+	full := len(cs.idle) >= maxIdle
+	if !full {
+		cs.idle = append(cs.idle, k)
+		if !cs.sweeping {
+			cs.sweeping = true
+			time.AfterFunc(idleFor, cs.sweep)
+		}
+	}
+	cs.mu.Unlock()
+	if full {
+		k.Close()
+	}
+}
+
+// sweep closes the connections that were idle for too long.
+func (cs *connections) sweep() { cs.closeBefore(time.Now().Add(-idleFor)) }
+
+func (cs *connections) closeBefore(t time.Time) {
+	cs.mu.Lock()
+	n := 0
+	for n < len(cs.idle) && !cs.idle[n].since.After(t) {
+		n++
+	}
+	old := slices.Clone(cs.idle[:n])
+	cs.idle = slices.Delete(cs.idle, 0, n)
+	if cs.sweeping = len(cs.idle) > 0; cs.sweeping {
+		time.AfterFunc(cs.idle[0].since.Sub(t), cs.sweep)
+	}
+	cs.mu.Unlock()
+	for _, k := range old {
+		k.Close()
+	}
+}
+
+// close closes all of them.
+func (cs *connections) close() { cs.closeBefore(time.Now()) }
+
+// always is the quietness of connections that can't be asked.
+func always() bool { return true }
+
+// beneathTLS is what the kernel knows of a connection.
+func beneathTLS(c net.Conn) net.Conn {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		return t.NetConn()
+	}
+	return c
+}
