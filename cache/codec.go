@@ -75,7 +75,9 @@ func encodedSize(f *Frame) int {
 	return n
 }
 
-func uvarintSize(n int) int { return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n))) }
+func uvarintSize(n int) int {
+	return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n)))
+}
 
 func appendHead(b []byte, h *Head) []byte {
 	var bits byte
