@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -13,7 +10,6 @@ import (
 	"oncegate/cache/report"
 	"oncegate/cmd/oncegate/config"
 	"oncegate/cmd/oncegate/demo"
-	"oncegate/providers/mock"
 )
 
 type demoCommand struct{}
@@ -23,54 +19,26 @@ type demoCommand struct{}
 func (demoCommand) Run(in *invocation) (err error) {
 	ctx, stop := onSignal(in.ctx)
 	defer stop()
-	dir, err := os.MkdirTemp("", "oncegate-demo-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	upstream, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	m := mock.New(mock.Options{})
-	served := make(chan error, 1)
-	mocks, stopMock := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { served <- m.Serve(mocks, upstream) }()
-	defer func() { stopMock(); err = errors.Join(err, <-served) }()
-
-	conf, err := config.Load(config.Source{Data: demo.Config, Env: []string{
-		"ONCEGATE_DEMO_STORE=" + dir, "ONCEGATE_DEMO_UPSTREAM=http://" + upstream.Addr().String() + "/v1",
-	}})
-	if err != nil {
-		return err
-	}
 	log, flush := newLogger(in.stderr, zapcore.ErrorLevel)
 	defer flush()
-	store, err := openStore(conf, log)
+	var conf *config.Config
+	on, err := openStage(ctx, log, func(dir, upstream string) (_ *config.Config, err error) {
+		conf, err = config.Load(config.Source{Data: demo.Config, Env: []string{
+			"ONCEGATE_DEMO_STORE=" + dir, "ONCEGATE_DEMO_UPSTREAM=http://" + upstream + "/v1",
+		}})
+		return conf, err
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, on.close()) }()
 
-	// The gateway comes down before its store and its upstream do.
 	fmt.Fprintln(in.stdout, "Playing each scene twice, straight to the upstream and through the gateway; about 10 s.")
-	gates, stopGate := context.WithCancel(ctx)
-	defer stopGate()
-	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
-	go func() {
-		ended <- serve(gates, func() {}, conf, store, log, func(data, _ net.Addr) { ready <- data })
-	}()
-	select {
-	case err := <-ended:
+	result, err := demo.Play(ctx, demo.Stage{Mock: on.mock, Upstream: on.upstream, Gateway: on.gateway})
+	if err := errors.Join(err, on.stopGateway()); err != nil {
 		return err
-	case data := <-ready:
-		result, played := demo.Play(ctx, demo.Stage{Mock: m, Upstream: upstream.Addr().String(), Gateway: data.String()})
-		stopGate()
-		if err := errors.Join(played, <-ended); err != nil {
-			return err
-		}
-		return printDemo(in, result, conf, store)
 	}
+	return printDemo(in, result, conf, on.store)
 }
 
 // printDemo prints the table, what it rests on, and the gateway's own account

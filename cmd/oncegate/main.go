@@ -25,6 +25,7 @@ type commands struct {
 	Serve       serveCommand       `cmd:"" help:"Run the gateway."`
 	Mock        mockCommand        `cmd:"" help:"Run a scripted upstream: the endpoints of OpenAI and Anthropic without a model."`
 	Demo        demoCommand        `cmd:"" help:"Show what is saved: a gateway and an upstream that goes wrong, in one process."`
+	Verify      verifyCommand      `cmd:"" help:"Play scenarios against a gateway: exit status 1 if one does not hold."`
 	Config      configCommand      `cmd:"" help:"Check, print or describe the configuration."`
 	Key         keyCommand         `cmd:"" help:"Make gateway keys."`
 	Report      reportCommand      `cmd:"" help:"What was saved, and what was billed."`

@@ -116,7 +116,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 
 func newUpstream(ctx context.Context, c *config.Config, p config.Provider, book *prices.Book) (gateway.Upstream, error) {
 	policy := c.PolicyOf(p)
-	if p.Kind == "mock" {
+	if p.Kind == "mock" && p.BaseURL == "" {
 		address, err := startMock(ctx)
 		if err != nil {
 			return gateway.Upstream{}, err

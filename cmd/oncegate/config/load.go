@@ -21,6 +21,7 @@ type Source struct {
 	Data  []byte            // its content; nil: File is read
 	Env   []string          // NAME=value, as os.Environ gives them
 	Flags map[string]string // path of the key to the value; the flag is named --listen for server.listen
+	Part  bool              // what names no providers, or no models, has the built-in mock upstream there
 }
 
 // others are ONCEGATE_ variables that are no keys: flags of commands, and what
@@ -41,9 +42,11 @@ func Load(s Source) (*Config, error) {
 	fillDefaults(reflect.ValueOf(c).Elem())
 
 	readable := true
-	if s.File == "" && s.Data == nil {
+	none := s.File == "" && s.Data == nil
+	if none || s.Part {
 		c.useMock()
-	} else {
+	}
+	if !none {
 		readable = d.document(c, s.Data)
 	}
 	d.environment(c, env)

@@ -59,3 +59,7 @@ func didYouMean(word string, known []string) string {
 	}
 	return "known are " + strings.Join(known, ", ")
 }
+
+// DidYouMean is the mend of a word that is not among those known: the nearest
+// of them, else all of them.
+func DidYouMean(word string, known []string) string { return didYouMean(word, known) }
