@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"strings"
@@ -60,18 +61,18 @@ func (c *verifyCommand) Run(in *invocation) error {
 			})
 		}
 	}()
-	t := tally{}
+	t := tally{states: map[verify.State]int{}}
 	for i, s := range scenarios {
 		o := <-played[i]
 		if c.URL != "" && s.HasConfig() {
 			fmt.Fprintf(in.stdout, "note  %s: its config is not applied: the gateway at --url has its own\n", s.File)
 		}
 		for _, l := range o.lines {
-			t[l.State]++
+			t.add(l)
 			fmt.Fprintln(in.stdout, l)
 		}
 		if o.err != nil {
-			t[verify.Failed]++
+			t.add(verify.Line{State: verify.Failed})
 			fmt.Fprintf(in.stdout, "%-4s  %s: %v\n", verify.Failed, s.File, o.err)
 		}
 	}
@@ -89,7 +90,11 @@ func readScenarios(files, env []string) (all []*verify.Scenario, err error) {
 	for _, f := range files {
 		data, err := os.ReadFile(f)
 		if err != nil {
-			return nil, usage{err}
+			if path, ok := errors.AsType[*fs.PathError](err); ok {
+				err = path.Err
+			}
+			faults = append(faults, config.Fault{Place: config.Place{File: f}, What: "cannot be read: " + err.Error(), Mend: "check the path"})
+			continue
 		}
 		s, wrong := verify.Read(f, data, env)
 		all, faults = append(all, s), append(faults, wrong...)
@@ -126,22 +131,31 @@ func (c *verifyCommand) play(ctx context.Context, log *zap.Logger, s *verify.Sce
 }
 
 // tally counts what became of steps.
-type tally map[verify.State]int
+type tally struct {
+	states  map[verify.State]int
+	steps   int
+	checked int // expectations
+}
+
+func (t *tally) add(l verify.Line) {
+	t.states[l.State]++
+	t.steps++
+	t.checked += l.Checked
+}
 
 // end tells the counts, and fails where a step did or where nothing was checked.
-func (t tally) end(in *invocation, files int, took time.Duration) error {
-	steps := 0
+func (t *tally) end(in *invocation, files int, took time.Duration) error {
 	var parts []string
 	for _, s := range []verify.State{verify.Passed, verify.Failed, verify.Unchecked, verify.Ran} {
-		if steps += t[s]; t[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", t[s], s))
+		if t.states[s] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", t.states[s], s))
 		}
 	}
-	fmt.Fprintf(in.stdout, "%d steps of %d files in %v: %s\n", steps, files, took.Round(time.Millisecond), strings.Join(parts, ", "))
+	fmt.Fprintf(in.stdout, "steps: %s; files: %d, %v\n", strings.Join(parts, ", "), files, took.Round(time.Millisecond))
 	switch {
-	case t[verify.Failed] > 0:
-		return fmt.Errorf("%d steps failed", t[verify.Failed])
-	case t[verify.Passed] == 0:
+	case t.states[verify.Failed] > 0:
+		return fmt.Errorf("%d of %d steps failed", t.states[verify.Failed], t.steps)
+	case t.checked == 0:
 		return errors.New("nothing was checked")
 	}
 	return nil

@@ -2,27 +2,28 @@ package verify
 
 import (
 	"context"
-	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // answer is what came back for one request, whatever it was.
 type answer struct {
-	status  string // a number, timedOut, broken or unreachable
+	status  string // a number, timedOut, broken or unsent
 	header  http.Header
 	body    string // as far as it came
 	elapsed time.Duration
 	err     error
 }
 
-// unreachable is a status that nothing can expect: nobody listens there.
-const unreachable = "no gateway"
+// unsent is a status that nothing can expect: nobody listens there, or the
+// request is none.
+const unsent = "nothing sent"
 
 // maxAnswer bounds what is kept of a body, in bytes.
 const maxAnswer = 64 << 20
@@ -33,7 +34,7 @@ func (a *Ask) send(ctx context.Context, base string, words *strings.Replacer, ex
 	out := &answer{header: http.Header{}}
 	r, err := http.NewRequestWithContext(ctx, a.Method, base+words.Replace(a.Path), strings.NewReader(words.Replace(a.Body)))
 	if err != nil {
-		out.status, out.err = broken, err
+		out.status, out.err = unsent, err
 		return out
 	}
 	r.GetBody = nil // the transport must not try again by itself
@@ -51,6 +52,8 @@ func (a *Ask) send(ctx context.Context, base string, words *strings.Replacer, ex
 	begin := time.Now()
 	limited, cancel := context.WithTimeout(ctx, a.Timeout)
 	defer cancel()
+	var sent atomic.Bool
+	limited = httptrace.WithClientTrace(limited, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	got, err := transport.RoundTrip(r.WithContext(limited))
@@ -64,12 +67,13 @@ func (a *Ask) send(ctx context.Context, base string, words *strings.Replacer, ex
 	out.elapsed = time.Since(begin)
 	if err != nil {
 		out.err = err
-		out.status = broken
-		if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
-			out.status = unreachable
-		}
-		if limited.Err() != nil {
+		switch {
+		case limited.Err() != nil:
 			out.status = timedOut
+		case sent.Load():
+			out.status = broken
+		default:
+			out.status = unsent
 		}
 	}
 	return out

@@ -2,14 +2,13 @@ package verify
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"crypto/rand"
 )
 
 // Stage is what a scenario plays on.
@@ -30,6 +29,9 @@ const (
 	Ran       State = "ran"         // nothing is expected of it
 )
 
+// allSteps names the line about all steps together.
+const allSteps = "all steps"
+
 // Line is what there is to say of one step.
 type Line struct {
 	State   State
@@ -37,6 +39,7 @@ type Line struct {
 	Line    int
 	Name    string
 	Elapsed time.Duration
+	Checked int    // so many expectations were
 	Text    string // what failed, or why something was not checked
 }
 
@@ -87,7 +90,7 @@ func (s *Scenario) Play(ctx context.Context, on Stage) (lines []Line, err error)
 		if err != nil {
 			return lines, err
 		}
-		l := Line{File: s.File, Line: s.totalLine, Name: "all steps", Elapsed: time.Since(begin)}
+		l := Line{File: s.File, Line: s.totalLine, Name: allSteps, Elapsed: time.Since(begin)}
 		l.judged(s.Total.judge(nil, calls))
 		lines = append(lines, l)
 	}
@@ -98,6 +101,9 @@ func (s *Scenario) Play(ctx context.Context, on Stage) (lines []Line, err error)
 func (s *Scenario) unplayed(why string) (lines []Line) {
 	for _, st := range s.Steps {
 		lines = append(lines, Line{State: Unchecked, File: s.File, Line: st.Line, Name: st.Name, Text: why})
+	}
+	if s.Total != nil {
+		lines = append(lines, Line{State: Unchecked, File: s.File, Line: s.totalLine, Name: allSteps, Text: why})
 	}
 	return lines
 }
@@ -164,6 +170,7 @@ func (p *play) step(ctx context.Context, st *Step) (Line, error) {
 
 // judged gives a line its state and its text.
 func (l *Line) judged(v verdict) {
+	l.Checked = v.checked
 	switch {
 	case len(v.failed) > 0:
 		l.State = Failed

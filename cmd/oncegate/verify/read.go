@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -84,34 +86,31 @@ func (r *reader) document(data []byte) {
 // top reads the sections. Those that are the configuration's and the mock's
 // go to their own readers as they stand, lines and all.
 func (r *reader) top(body ast.Node, data []byte) {
-	var begins []int // of the sections, by line
+	begins := map[string]int{} // by section, its line
 	if m, ok := body.(ast.MapNode); ok {
 		for it := m.MapRange(); it.Next(); {
-			begins = append(begins, lineOf(it.Key()))
+			begins[keyText(it.Key())] = lineOf(it.Key())
 		}
 	}
-	cut := func(n ast.Node) (text []byte, line int) {
-		// A value may begin in a later line than its key.
-		for _, b := range begins {
-			if b <= lineOf(n) {
-				line = b
+	cut := func(name string) (text []byte, line int) {
+		line = begins[name]
+		end := math.MaxInt
+		for _, other := range begins {
+			if other > line {
+				end = min(end, other)
 			}
 		}
-		end := slices.IndexFunc(begins, func(b int) bool { return b > line })
-		if end < 0 {
-			return only(data, line, 1<<30), line
-		}
-		return only(data, line, begins[end]), line
+		return only(data, line, end), line
 	}
 	s := r.out
 	var configured []byte
 	r.section(body, "",
 		key{"mock_url", r.mockURL},
 		key{"config", func(n ast.Node, path string) {
-			configured, s.configLine = cut(n)
+			configured, s.configLine = cut(path)
 			r.ownAddresses(n, path)
 		}},
-		key{"mock", func(n ast.Node, _ string) { s.script, s.scriptLine = cut(n) }},
+		key{"mock", func(_ ast.Node, path string) { s.script, s.scriptLine = cut(path) }},
 		key{"steps", func(n ast.Node, path string) { r.list(n, path, r.step) }},
 		key{"expect", func(n ast.Node, path string) {
 			s.Total, s.totalLine = &Expect{}, lineOf(n)
@@ -184,7 +183,31 @@ func (r *reader) config(part []byte) {
 	}
 }
 
-var mockFault = regexp.MustCompile(`^line (\d+): (.*)`)
+// How the mock's own reader tells a fault.
+var (
+	mockFault    = regexp.MustCompile(`^line (\d+): (.*)`)
+	unknownField = regexp.MustCompile(`^unknown field "(.*)"`)
+)
+
+// scriptKeys are all keys of a script, those of its sections too.
+var scriptKeys = keysOf(reflect.TypeFor[mock.Script](), nil)
+
+func keysOf(t reflect.Type, known []string) []string {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return known
+	}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if name != "" && !slices.Contains(known, name) {
+			known = append(known, name)
+		}
+		known = keysOf(f.Type, known)
+	}
+	return known
+}
 
 func (r *reader) script() {
 	script, err := mock.ParseScript(r.out.script)
@@ -199,7 +222,9 @@ func (r *reader) script() {
 			what = m[2]
 		}
 		mend := ""
-		if !strings.Contains(what, ";") {
+		if m := unknownField.FindStringSubmatch(what); m != nil {
+			mend = config.DidYouMean(m[1], scriptKeys)
+		} else if !strings.Contains(what, ";") {
 			mend = "docs/mock.md has every key of a script"
 		}
 		r.faultAt(line, "mock", what, mend)
@@ -288,8 +313,9 @@ func (r *reader) askKeys(a *Ask) []key {
 		}},
 		{"path", func(n ast.Node, path string) {
 			text, ok := r.text(n, path)
-			if a.Path = text; ok && !strings.HasPrefix(text, "/") {
-				r.fault(n, path, strconv.Quote(text)+" is not a path", "begin it with a slash, as "+defaultPath)
+			_, err := url.ParseRequestURI(text)
+			if a.Path = text; ok && (err != nil || text[0] != '/') {
+				r.fault(n, path, strconv.Quote(text)+" is not a path", "begin it with a slash, as "+defaultPath+", and escape what is special")
 			}
 		}},
 		{"headers", func(n ast.Node, path string) {
@@ -309,7 +335,11 @@ func (r *reader) askKeys(a *Ask) []key {
 			}
 		}},
 		{"timeout", func(n ast.Node, path string) { a.Timeout = r.duration(n, path, 1) }},
-		{"repeat", func(n ast.Node, path string) { a.Repeat = int(r.number(n, path, 1)) }},
+		{"repeat", func(n ast.Node, path string) {
+			if a.Repeat = int(r.number(n, path, 1)); a.Repeat > maxRepeat {
+				r.fault(n, path, "is too often", fmt.Sprintf("%d is the most; make several steps", maxRepeat))
+			}
+		}},
 	}
 }
 

@@ -50,6 +50,9 @@ type Ask struct {
 // defaultTimeout is how long a client waits that says nothing of it.
 const defaultTimeout = time.Minute
 
+// maxRepeat bounds how often a request is repeated.
+const maxRepeat = 10_000
+
 // Defaults of a request: a chat.
 const (
 	defaultPath = "/v1/chat/completions"
