@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -107,6 +109,52 @@ func TestVerifyFails(t *testing.T) {
 				t.Errorf("no line like %s in\n%s", want, out.String())
 			}
 		})
+	}
+}
+
+// The example in docs/verify.md holds.
+func TestVerifyDocumented(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("../../docs/verify.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(doc, -1)
+	if len(examples) == 0 {
+		t.Fatal("no example")
+	}
+	for _, e := range examples {
+		file := filepath.Join(t.TempDir(), "s.yaml")
+		os.WriteFile(file, e[1], 0o600)
+		var out bytes.Buffer
+		if err := run(t.Context(), []string{"verify", file}, &out, io.Discard); err != nil {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	}
+}
+
+// An answer that breaks off is told from one that never began.
+func TestVerifyBroken(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/half" {
+			w.Header().Set("Content-Length", "10")
+			w.Write([]byte("half"))
+			w.(http.Flusher).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	os.WriteFile(file, []byte("steps:\n  - {path: /half, expect: {status: broken, body: {contains: half}}}\n  - {expect: {status: broken}}\n"), 0o600)
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"verify", "--url", srv.URL, file}, &out, io.Discard); err != nil {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	srv.Close()
+	out.Reset()
+	if err := run(t.Context(), []string{"verify", "--url", srv.URL, file}, &out, io.Discard); err == nil || strings.Count(out.String(), "status: expected broken, saw nothing sent") != 2 {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }
 

@@ -12,8 +12,12 @@ import (
 	"oncegate/cmd/oncegate/config"
 )
 
-// maxNodes bounds what aliases can blow a small file up to.
-const maxNodes = 100_000
+// What aliases can blow a small file up to: how much of it, and how deep, by
+// the length of a path.
+const (
+	maxNodes = 100_000
+	maxPath  = 1_000
+)
 
 // tree reads a YAML tree. It goes on after a fault, so that all are found.
 type tree struct {
@@ -21,6 +25,7 @@ type tree struct {
 	faults  config.Faults
 	anchors map[string]ast.Node
 	nodes   int
+	blown   bool
 }
 
 func (t *tree) fault(n ast.Node, path, what, mend string) {
@@ -48,10 +53,11 @@ func lineOf(n ast.Node) int {
 // fault.
 func (t *tree) bare(n ast.Node, path string) ast.Node {
 	for {
-		if t.nodes++; t.nodes > maxNodes {
-			if t.nodes == maxNodes+1 {
-				t.fault(n, path, "the file is too large, counted with its aliases repeated", "use fewer aliases")
+		if t.nodes++; t.nodes > maxNodes || len(path) > maxPath {
+			if !t.blown {
+				t.fault(n, "", "is too large, counted with its aliases repeated", "use fewer aliases, and none inside of what it stands for")
 			}
+			t.blown = true
 			return nil
 		}
 		switch x := n.(type) {
