@@ -168,7 +168,7 @@ func TestGates(t *testing.T) {
 		"crowd":    func(t *table) { t.crowdCalls = 2 },
 
 		"unique on Redis": func(t *table) { t.redis.unique = 221 },
-		"round trips":     func(t *table) { t.trips = 2.01 },
+		"round trips":     func(t *table) { t.trips = 2.1 },
 		"median on Redis": func(t *table) { t.redis.median = 501 },
 		"followed":        func(t *table) { t.redis.paced = 10.1 },
 		"connections":     func(t *table) { t.subscribed = 17 },
