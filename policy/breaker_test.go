@@ -340,7 +340,7 @@ func TestCase27ThrottledProbe(t *testing.T) {
 			if res, _ := do(t, e, call, scripted(nil)); res.Reason != CircuitOpen {
 				t.Errorf("just before three seconds: %+v", res)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			if res, _ := do(t, e, call, scripted(map[string][]answer{"a": {says(503)}})); res.Attempts != 1 {
 				t.Fatalf("the next probe: %+v", res)
 			}
