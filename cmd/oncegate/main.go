@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"oncegate/cmd/oncegate/config"
+	"oncegate/policy/simulate"
 )
 
 func main() {
@@ -23,6 +25,7 @@ func main() {
 type commands struct {
 	Serve       serveCommand       `cmd:"" help:"Run the gateway."`
 	Mock        mockCommand        `cmd:"" help:"Run a scripted upstream: the endpoints of OpenAI and Anthropic without a model."`
+	Simulate    simulateCommand    `cmd:"" help:"What the retry policy does in an outage, beside others, in virtual time."`
 	Config      configCommand      `cmd:"" help:"Check, print or describe the configuration."`
 	Key         keyCommand         `cmd:"" help:"Make gateway keys."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gateway whether it lives: exit status 0 or 1."`
@@ -45,6 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		kong.Description("A gateway between AI agents and the models they call. A call that is asked for twice runs once."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
+		kong.Vars{"scenarios": strings.Join(simulate.Names(), ", ")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"cache/redis":     {"cache"},
 	"cache/cachetest": {"cache"},
 	"policy":          {},
+	"policy/simulate": {"cache", "policy"},
 	"providers":       {"policy"},
 	"providers/mock":  {},
 }

@@ -1,0 +1,36 @@
+package simulate
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"oncegate/policy"
+)
+
+const (
+	herdSize  = 1000
+	herdWidth = 20 * time.Millisecond // its bins
+)
+
+// herd has many callers fail at the same moment, and gives the load in bins of
+// 20 ms; the first one holds their first attempts.
+func herd(p Policy, seed uint64) []Bin {
+	w := new(world)
+	engine := &policy.Engine{Clock: w, Rand: p.rand(rand.New(rand.NewPCG(seed, 0)))}
+	to := target(p.Config)
+	m := meter{width: herdWidth}
+	try := func(context.Context, policy.Attempt) *policy.Failure {
+		m.now(w).Offered++
+		w.pause(refusedAfter)
+		return &policy.Failure{Phase: policy.Answered, Status: 503}
+	}
+	for range herdSize {
+		w.start(func() {
+			m.now(w).Calls++
+			engine.Do(context.Background(), policy.Call{Kind: policy.Read, Targets: []*policy.Target{to}}, try)
+		})
+	}
+	w.run()
+	return m.bins
+}
