@@ -24,6 +24,12 @@ type traffic struct {
 	until  time.Duration // no call comes after
 }
 
+var (
+	reject = traffic{outage: outage{from: 20 * time.Second, to: 25 * time.Second}, until: 90 * time.Second}
+	stall  = traffic{outage: outage{from: 20 * time.Second, to: 25 * time.Second, stall: true}, until: 90 * time.Second}
+	long   = traffic{outage: outage{to: 10 * time.Minute}, until: 10 * time.Minute}
+)
+
 // under gives what happened under a policy, second by second.
 func (l traffic) under(p Policy, seed uint64) []Bin {
 	w := new(world)

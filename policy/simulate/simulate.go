@@ -45,15 +45,10 @@ type Figure struct {
 
 // Scenarios gives all there are.
 func Scenarios() []Scenario {
-	short := func(stall bool) func([]Policy, uint64) []run {
-		t := traffic{outage: outage{from: 20 * time.Second, to: 25 * time.Second, stall: stall}, until: 90 * time.Second}
-		all := []Policy{immediate, fixed, exponential, fullJitter, tenSeconds, oneSecond, byRate}
-		return t.runs(all)
-	}
-	long := traffic{outage: outage{to: 10 * time.Minute}, until: 10 * time.Minute}
+	all := []Policy{immediate, fixed, exponential, fullJitter, tenSeconds, oneSecond, byRate}
 	return []Scenario{
-		{"reject", "1,000 calls a second. From 20 s to 25 s the upstream answers 503.", "policy", short(false)},
-		{"stall", "1,000 calls a second. From 20 s to 25 s the upstream answers nobody; its queue grows.", "policy", short(true)},
+		{"reject", "1,000 calls a second. From 20 s to 25 s the upstream answers 503.", "policy", reject.runs(all)},
+		{"stall", "1,000 calls a second. From 20 s to 25 s the upstream answers nobody; its queue grows.", "policy", stall.runs(all)},
 		{"outage", "1,000 calls a second for ten minutes, each answered 503.", "policy", long.runs([]Policy{fullJitter, oneSecond})},
 		{"herd", "1,000 callers fail at the same moment, and whenever they try again.", "policy", herdRuns},
 		{"contention", "100 clients write one row, which takes a write only from who has read its latest version.", "policy", contentionRuns},
