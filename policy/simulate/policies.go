@@ -51,9 +51,9 @@ var (
 
 // What each part of the policy adds to full jitter.
 var (
-	tenSeconds = with("+ a budget for ten seconds", fullJitter, func(c *policy.Config) { c.Budget = policy.Budget{OneSecond: policy.Off} })
-	oneSecond  = with("+ and for each second", fullJitter, func(c *policy.Config) { c.Budget = policy.Budget{} })
-	byRate     = with("+ a breaker by rate", oneSecond, func(c *policy.Config) {
+	tenSeconds = with("full jitter, budget over 10 s", fullJitter, func(c *policy.Config) { c.Budget = policy.Budget{OneSecond: policy.Off} })
+	oneSecond  = with("full jitter, budget", fullJitter, func(c *policy.Config) { c.Budget = policy.Budget{} })
+	byRate     = with("full jitter, budget, rate breaker", oneSecond, func(c *policy.Config) {
 		c.Breaker = policy.Breaker{Consecutive: math.MaxInt, LowTraffic: policy.LowTraffic{Consecutive: math.MaxInt}}
 	})
 )
