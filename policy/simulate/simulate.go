@@ -49,7 +49,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{"reject", "1,000 calls a second. From 20 s to 25 s the upstream answers 503.", "policy", reject.runs(all)},
 		{"stall", "1,000 calls a second. From 20 s to 25 s the upstream answers nobody; its queue grows.", "policy", stall.runs(all)},
-		{"outage", "1,000 calls a second for ten minutes, each answered 503.", "policy", long.runs([]Policy{fullJitter, oneSecond})},
+		{"outage", "1,000 calls a second for ten minutes, each answered 503.", "policy", long.runs([]Policy{oneSecond})},
 		{"herd", "1,000 callers fail at the same moment, and whenever they try again.", "policy", herdRuns},
 		{"contention", "100 clients write one row, which takes a write only from who has read its latest version.", "policy", contentionRuns},
 		{"layers", "A client that tries again by itself, behind a gateway that does too. The upstream says 503 to this call for ever.", "client", layerRuns},
