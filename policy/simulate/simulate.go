@@ -5,7 +5,6 @@ package simulate
 
 import (
 	"fmt"
-	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -93,17 +92,6 @@ func (s Scenario) Run(own []Policy, seed uint64) []Outcome {
 	return outcomes
 }
 
-// Figure gives one of the outcome's by its name; NaN: it has none, or it did
-// not happen.
-func (o Outcome) Figure(name string) float64 {
-	for _, f := range o.Figures {
-		if f.Name == name {
-			return f.Value
-		}
-	}
-	return math.NaN()
-}
-
 // runs has the traffic under each of these policies, and under those of the caller.
 func (t traffic) runs(known []Policy) func([]Policy, uint64) []run {
 	return func(own []Policy, seed uint64) (runs []run) {
@@ -129,12 +117,8 @@ func (t traffic) runs(known []Policy) func([]Policy, uint64) []run {
 func herdRuns(own []Policy, seed uint64) (runs []run) {
 	for _, p := range slices.Concat([]Policy{immediate, fixed, exponential, fullJitter}, own) {
 		runs = append(runs, run{p.Name, func() ([]Figure, time.Duration, []Bin) {
-			load := herd(p, seed)
-			retries := 0
-			for _, b := range load {
-				retries += b.Offered
-			}
-			return []Figure{{"peak_retries_per_20ms", float64(peak(load[1:]))}, {"retries", float64(retries - herdSize)}}, herdWidth, load
+			load, retries, most := herd(p, seed)
+			return []Figure{{"peak_retries_per_20ms", float64(most)}, {"retries", float64(retries)}}, herdWidth, load
 		}})
 	}
 	return runs

@@ -61,7 +61,7 @@ type process struct {
 func (w *world) Now() time.Time { return epoch.Add(w.now) }
 
 // Wait suspends the process that runs. The channels are looked at after each
-// step of another process: nothing else could close them.
+// event: nothing else could close them.
 func (w *world) Wait(ctx context.Context, d time.Duration, gone, woken <-chan struct{}) {
 	p := w.running
 	p.ctx, p.gone, p.woken = ctx.Done(), gone, woken
@@ -139,14 +139,18 @@ func (w *world) run() {
 		case e.wait == e.process.waits:
 			w.step(e.process)
 		}
+		for _, p := range w.alert { // whose wait it ended by that
+			if p.called() {
+				w.push(event{at: w.now, process: p, wait: p.waits})
+			}
+		}
 	}
 	for _, p := range w.all { // all of them are idle
 		p.stop()
 	}
 }
 
-// step lets a process run until it waits again, or has done its work, and
-// finds out whose wait it ended by that.
+// step lets a process run until it waits again, or has done its work.
 func (w *world) step(p *process) {
 	p.waits++ // whatever else was to end this wait comes too late
 	if p.ctx != nil || p.gone != nil || p.woken != nil {
@@ -156,11 +160,6 @@ func (w *world) step(p *process) {
 	w.running = p
 	p.resume()
 	w.running = nil
-	for _, o := range w.alert {
-		if o.called() {
-			w.push(event{at: w.now, process: o, wait: o.waits})
-		}
-	}
 }
 
 // after is the time in d, or the end of all time.

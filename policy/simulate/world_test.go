@@ -54,7 +54,7 @@ func TestWorldGoesInTheOrderOfTimes(t *testing.T) {
 
 // Whatever ends a wait, it ends once, and at that moment.
 func TestWorldWaitEnds(t *testing.T) {
-	for _, what := range []string{"gone", "woken", "ctx", "time", "gone before", "ctx before"} {
+	for _, what := range []string{"gone", "woken", "ctx", "event", "time", "gone before", "ctx before"} {
 		t.Run(what, func(t *testing.T) {
 			d := diary{world: new(world)}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -72,6 +72,9 @@ func TestWorldWaitEnds(t *testing.T) {
 				d.pause(3 * time.Second) // what was to end the other wait does not end this one
 				d.note("still")
 			})
+			if what == "event" {
+				d.at(time.Second, func() { close(woken) })
+			}
 			d.start(func() {
 				d.pause(time.Second)
 				switch what {
