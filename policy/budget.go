@@ -69,7 +69,11 @@ func (b *budget) room(c Budget, at time.Duration) float64 {
 		now += n
 	}
 	most := max(budgetSpan*c.Floor, c.Ratio*float64(originals))
-	return min(most-float64(retries), most/5-float64(now))
+	room := most - float64(retries)
+	if c.OneSecond != Off {
+		room = min(room, most/5-float64(now))
+	}
+	return room
 }
 
 // retry takes a token, once room has said that there is one.

@@ -50,8 +50,9 @@ func (c Config) Or(d Config) Config {
 		},
 		RetryAfterCap: cmp.Or(c.RetryAfterCap, d.RetryAfterCap),
 		Budget: Budget{
-			Ratio: cmp.Or(c.Budget.Ratio, d.Budget.Ratio),
-			Floor: cmp.Or(c.Budget.Floor, d.Budget.Floor),
+			Ratio:     cmp.Or(c.Budget.Ratio, d.Budget.Ratio),
+			Floor:     cmp.Or(c.Budget.Floor, d.Budget.Floor),
+			OneSecond: cmp.Or(c.Budget.OneSecond, d.Budget.OneSecond),
 		},
 		Breaker: Breaker{
 			Switch:      cmp.Or(c.Breaker.Switch, d.Breaker.Switch),

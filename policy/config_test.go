@@ -13,7 +13,7 @@ func TestConfigOr(t *testing.T) {
 		Attempts: 1, TotalAttempts: 2,
 		Backoff:       Backoff{Base: 3, ThrottleBase: 4, Cap: 5},
 		RetryAfterCap: 6,
-		Budget:        Budget{Ratio: 11, Floor: 12},
+		Budget:        Budget{Ratio: 11, Floor: 12, OneSecond: Off},
 		Breaker: Breaker{
 			Switch: Off, Consecutive: 13, LowTraffic: LowTraffic{Consecutive: 14, Over: 15}, FailureRate: 16,
 			MinCalls: 17, Window: 18, Cooldown: 19, CooldownCap: 20, Probes: 21,

@@ -33,8 +33,9 @@ type Backoff struct {
 // one second to a fifth of that. Less than Floor a second, on average over ten,
 // and twice that in any one, are always allowed.
 type Budget struct {
-	Ratio float64 // default 0.1
-	Floor float64 // retries a second; default 10
+	Ratio     float64 // default 0.1
+	Floor     float64 // retries a second; default 10
+	OneSecond Switch  // Off: any one second may use up all ten; only to show what that does
 }
 
 // Breaker stops calls to a target that fails. It opens on Consecutive failures

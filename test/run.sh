@@ -78,6 +78,9 @@ fi
 
 go test "${race[@]}" -timeout 10m "${packages[@]}" || failed+=("go test")
 
+# The long simulations leave themselves out under the race detector.
+go test ./policy/simulate || failed+=("simulations")
+
 # What compares with other libraries is a module of its own.
 if (cd bench/policy && go mod download) >/dev/null 2>&1; then
 	(cd bench/policy && go test ./...) || failed+=("bench/policy")

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	_ "time/tzdata" // zones, where the machine has none
 
 	"github.com/alecthomas/kong"
 
 	"oncegate/cmd/oncegate/config"
+	"oncegate/policy/simulate"
 )
 
 func main() {
@@ -26,6 +28,7 @@ type commands struct {
 	Mock        mockCommand        `cmd:"" help:"Run a scripted upstream: the endpoints of OpenAI and Anthropic without a model."`
 	Demo        demoCommand        `cmd:"" help:"Show what is saved: a gateway and an upstream that goes wrong, in one process."`
 	Verify      verifyCommand      `cmd:"" help:"Play scenarios against a gateway: exit status 1 if one does not hold."`
+	Simulate    simulateCommand    `cmd:"" help:"What the retry policy does in an outage, beside others, in virtual time."`
 	Config      configCommand      `cmd:"" help:"Check, print or describe the configuration."`
 	Key         keyCommand         `cmd:"" help:"Make gateway keys."`
 	Report      reportCommand      `cmd:"" help:"What was saved, and what was billed."`
@@ -49,6 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		kong.Description("A gateway between AI agents and the models they call. A call that is asked for twice runs once."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
+		kong.Vars{"scenarios": strings.Join(simulate.Names(), ", ")},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 	)
 	if err != nil {

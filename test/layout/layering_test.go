@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"cache/cachetest": {"cache"},
 	"cache/report":    {"cache"},
 	"policy":          {},
+	"policy/simulate": {"cache", "policy"},
 	"prices":          {},
 	"providers":       {"policy", "prices"},
 	"providers/mock":  {},

@@ -21,7 +21,7 @@ func (p *Policy) policy() policy.Config {
 		TotalAttempts: p.TotalAttempts,
 		Backoff:       policy.Backoff(p.Backoff),
 		RetryAfterCap: p.RetryAfterCap,
-		Budget:        policy.Budget(p.Budget),
+		Budget:        policy.Budget{Ratio: p.Budget.Ratio, Floor: p.Budget.Floor},
 		Breaker: policy.Breaker{
 			Switch:      policy.Switch(b.Enabled),
 			Consecutive: b.Consecutive,
