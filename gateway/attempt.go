@@ -74,6 +74,7 @@ func (r *run) note(t *target) {
 // relay makes the attempt, and moves its answer into the log.
 func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers.Error {
 	model := cmp.Or(t.model, r.c.up.Model)
+	r.asked = t.up.Provider.Name() + "/" + model
 	upstream, err := t.up.Provider.Try(ctx, &r.c.up, model, a.Credential)
 	if err != nil {
 		a.Target.Observe(a.Credential, err.Header, time.Now())
@@ -84,7 +85,7 @@ func (r *run) relay(ctx context.Context, t *target, a policy.Attempt) *providers
 	shared, own := split(upstream.Header())
 	head := &cache.Head{
 		Status: upstream.Status(), Header: shared, Own: own, Attempts: r.made, Events: upstream.Events(),
-		Target: t.up.Provider.Name() + "/" + model,
+		Target: r.asked,
 	}
 	r.head = head
 	if head.Events {

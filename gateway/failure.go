@@ -59,13 +59,13 @@ func verdict(res *policy.Result, upstream *providers.Error, cause error) (status
 		return 503, "draining", draining.message
 
 	case res.Reason == policy.TargetHeld && res.Status == 429:
-		return 429, "rate_limit_exceeded", "the upstream asked not to be called for a while"
+		return 429, "rate_limit_exceeded", "the upstream asked not to be called for a while: try again when Retry-After says"
 	case f == nil && res.Reason == policy.CircuitOpen:
-		return res.Status, "upstream_unavailable", "the upstream has failed too often of late and is left alone for a while"
+		return res.Status, "upstream_unavailable", "the upstream has failed too often of late and is left alone for a while: try again when Retry-After says"
 	case f == nil && res.Reason == policy.Overloaded:
 		return res.Status, "overloaded", "as many calls as the upstream bears are under way, and as many wait"
 	case res.Reason == policy.TargetHeld:
-		return res.Status, "upstream_unavailable", "the upstream asked not to be called for a while"
+		return res.Status, "upstream_unavailable", "the upstream asked not to be called for a while: try again when Retry-After says"
 
 	case upstream != nil && upstream.Status >= 300 && upstream.Status < 400:
 		return 502, "upstream_error", fmt.Sprintf("the upstream answered with a redirect (%d), which is never followed: its base_url leads elsewhere", upstream.Status)

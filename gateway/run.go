@@ -34,6 +34,7 @@ type run struct {
 	timer    *time.Timer
 
 	made   int          // attempts so far
+	asked  string       // provider/model of the last one
 	marked bool         // the same call failed a moment ago
 	booked []cache.Line // what they come to in the ledger
 	noted  []uint64     // their ids in the journal
@@ -131,6 +132,7 @@ func (r *run) settle(res policy.Result) {
 // finish ends the record with an error of ours or of the upstream's: as the
 // answer, or, once a part of another was shown, as what ends that.
 func (r *run) finish(state cache.State, keep time.Duration, head *cache.Head, body []byte) {
+	head.Target = r.asked
 	last := []cache.Frame{{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}
 	if r.shown {
 		last = []cache.Frame{{Kind: cache.ErrorFrame, Head: head, Data: body}}

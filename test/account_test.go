@@ -236,6 +236,9 @@ func TestAccountOfFailures(t *testing.T) {
 	if s := group(r, "attempts_exhausted"); s.Requests != 1 || s.Attempts.Unbilled != 3 {
 		t.Errorf("%+v", s)
 	}
+	if s := group(account(t, g, "provider"), "up"); s.Outcomes.Failed != 1 || s.Outcomes.Executed != 1 {
+		t.Errorf("by its provider: %+v", s)
+	}
 	if s := group(r, "bad_request"); s.Outcomes.Refused != 1 {
 		t.Errorf("%+v", s)
 	}

@@ -297,17 +297,18 @@ func TestDollars(t *testing.T) {
 func TestWhatIf(t *testing.T) {
 	r := &Report{Groups: []Group{
 		{By: Model, Name: "small", Sums: Sums{Attempts: Attempts{Billed: 3}, Billed: Billed{USD: cache.Picodollars(1_260_000_000)}}},
-		{By: Model, Name: "unpriced", Sums: Sums{Attempts: Attempts{Billed: 3}}},
+		{By: Model, Name: "some", Sums: Sums{Attempts: Attempts{Billed: 3}, Billed: Billed{USD: cache.Picodollars(1)}, UnpricedRequests: 1}},
+		{By: Model, Name: "refused", Sums: Sums{Requests: 3}},
 	}}
 	w := r.WhatIf(1_000_000, .1)
-	if len(w.Lines) != 1 || w.Lines[0].Call.String() != "0.00042" || w.Lines[0].With.String() != "420" {
+	if len(w.Lines) != 2 || w.Lines[1].Call != nil || w.Lines[0].Call.String() != "0.00042" || w.Lines[0].With.String() != "420" {
 		t.Fatalf("%+v", w)
 	}
-	if saved := w.Lines[0].Saved; Dollars(saved) != "$42.00" {
+	if saved := w.Lines[0].Saved; Dollars(*saved) != "$42.00" {
 		t.Errorf("saved %v", saved)
 	}
 	var out strings.Builder
-	if err := w.Table(&out); err != nil || !strings.Contains(out.String(), "$42.00") || strings.Contains(out.String(), "unpriced") {
+	if err := w.Table(&out); err != nil || !strings.Contains(out.String(), "$42.00") || !strings.Contains(out.String(), "unpriced") || strings.Contains(out.String(), "refused") {
 		t.Error(out.String(), err)
 	}
 }

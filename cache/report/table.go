@@ -17,9 +17,9 @@ func (r *Report) Table(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s to %s %s\n\n", r.Since.Format(minute), r.Until.Format(minute), r.Zone)
 	lay(&b, false, [][]string{
-		{"saved", Dollars(t.Saved.USD), fmt.Sprintf("%s of %s requests needed no call of their own: %s tokens",
+		{"saved", t.amount(t.Saved.USD, t.Saved.Requests), fmt.Sprintf("%s of %s requests needed no call of their own: %s tokens",
 			count(t.Saved.Requests), count(t.Requests), count(t.Saved.Tokens.Input+t.Saved.Tokens.Output))},
-		{"billed", Dollars(t.Billed.USD), fmt.Sprintf("%s calls: %s tokens in, %s out",
+		{"billed", t.amount(t.Billed.USD, t.Attempts.Billed), fmt.Sprintf("%s calls: %s tokens in, %s out",
 			count(t.Attempts.Billed), count(t.Billed.Tokens.Input), count(t.Billed.Tokens.Output))},
 	})
 	if n := t.Attempts.Unbilled + t.Attempts.Ambiguous; n > 0 {
@@ -71,8 +71,8 @@ func (r *Report) Table(w io.Writer) error {
 }
 
 // amount writes what some requests cost: nothing is known of those without a price.
-func (g *Group) amount(m cache.Money, requests int64) string {
-	if (m == cache.Money{}) && requests > 0 && g.UnpricedRequests > 0 {
+func (s *Sums) amount(m cache.Money, requests int64) string {
+	if (m == cache.Money{}) && requests > 0 && s.UnpricedRequests > 0 {
 		return "unpriced"
 	}
 	return Dollars(m)

@@ -14,33 +14,37 @@ import (
 type WhatIf struct {
 	Monthly   int64      `json:"monthly"`
 	RetryRate float64    `json:"retry_rate"` // of Monthly, how many are asked for again: 0.1 is 10%
-	Lines     []Forecast `json:"lines"`      // of each group with priced calls; without groups of the total
+	Lines     []Forecast `json:"lines"`      // of each group with billed calls; without groups of the total
 }
 
 // Forecast is what one group would cost in a month.
 type Forecast struct {
-	Name    string      `json:"name"`
-	Call    cache.Money `json:"usd_call"`    // the mean of its billed calls
-	Without cache.Money `json:"usd_without"` // with every repeat billed
-	With    cache.Money `json:"usd_with"`
-	Saved   cache.Money `json:"usd_saved"`
+	Name    string       `json:"name"`
+	Call    *cache.Money `json:"usd_call"`    // the mean of its billed calls; null, as all below, where some have no price
+	Without *cache.Money `json:"usd_without"` // with every repeat billed
+	With    *cache.Money `json:"usd_with"`
+	Saved   *cache.Money `json:"usd_saved"`
 }
 
-// WhatIf reckons with the report's own means. Calls without a price are none
-// of it: where nothing was priced there are no lines.
+// WhatIf reckons with the report's own means. Where some calls have no price
+// there is none.
 func (r *Report) WhatIf(monthly int64, retryRate float64) *WhatIf {
 	w := &WhatIf{Monthly: monthly, RetryRate: retryRate, Lines: []Forecast{}}
 	add := func(name string, s *Sums) {
-		if s.Attempts.Billed == 0 || s.Billed.USD == (cache.Money{}) {
+		if s.Attempts.Billed == 0 {
+			return
+		}
+		if s.UnpricedRequests > 0 {
+			w.Lines = append(w.Lines, Forecast{Name: name})
 			return
 		}
 		call := s.Billed.USD.Rat()
 		call.Quo(call, new(big.Rat).SetInt64(s.Attempts.Billed))
 		with := new(big.Rat).Mul(call, new(big.Rat).SetInt64(monthly))
 		saved := new(big.Rat).Mul(with, new(big.Rat).SetFloat64(retryRate))
+		round := func(r *big.Rat) *cache.Money { m := cache.RoundMoney(r); return &m }
 		w.Lines = append(w.Lines, Forecast{
-			Name: name, Call: cache.RoundMoney(call), With: cache.RoundMoney(with), Saved: cache.RoundMoney(saved),
-			Without: cache.RoundMoney(new(big.Rat).Add(with, saved)),
+			Name: name, Call: round(call), With: round(with), Saved: round(saved), Without: round(new(big.Rat).Add(with, saved)),
 		})
 	}
 	for i := range r.Groups {
@@ -57,13 +61,21 @@ func (f *WhatIf) Table(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s requests a month, %.4g%% of them asked for twice:\n", count(f.Monthly), 100*f.RetryRate)
 	if len(f.Lines) == 0 {
-		b.WriteString("no call in this time has a price to reckon with\n")
+		b.WriteString("no call was billed in this time: there is nothing to reckon with\n")
 		_, err := io.WriteString(w, b.String())
 		return err
 	}
 	rows := [][]string{{"", "a call", "a month without", "with", "saved"}}
 	for _, l := range f.Lines {
-		rows = append(rows, []string{printable(l.Name), Dollars(l.Call), Dollars(l.Without), Dollars(l.With), Dollars(l.Saved)})
+		row := []string{printable(l.Name)}
+		for _, m := range []*cache.Money{l.Call, l.Without, l.With, l.Saved} {
+			if m == nil {
+				row = append(row, "unpriced")
+			} else {
+				row = append(row, Dollars(*m))
+			}
+		}
+		rows = append(rows, row)
 	}
 	lay(&b, true, rows)
 	_, err := io.WriteString(w, b.String())

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -28,6 +29,11 @@ func (f adminFlag) get(in *invocation, path string, query url.Values, within tim
 	// A fault elsewhere in the configuration does not matter here: it need not
 	// even be the one that the running gateway was started with.
 	conf, _ := f.load(in.env, nil)
+	if f.Config != "" {
+		if _, err := os.Stat(f.Config); err != nil {
+			return nil, usage{fmt.Errorf("--config: %w", err)}
+		}
+	}
 	base := cmp.Or(f.Admin, reachable(conf.Server.AdminListen))
 	if !strings.Contains(base, "://") {
 		base = "http://" + base

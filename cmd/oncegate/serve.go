@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"oncegate/cache"
 	"oncegate/cmd/oncegate/config"
 	"oncegate/gateway"
 )
@@ -58,6 +59,9 @@ func serve(ctx context.Context, again func(), conf *config.Config, store opened,
 	mocks, stopMocks := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopMocks()
 	g, err := newGateway(mocks, conf, store, log)
+	if errors.Is(err, cache.ErrAway) {
+		return fmt.Errorf("store.url: the store can't be reached: is Redis running there, and may this machine connect? %w", err)
+	}
 	if err != nil {
 		return err
 	}

@@ -285,6 +285,8 @@ func (d *decoder) checkPrices(c *Config) {
 		switch {
 		case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 			d.faultAt(path, strconv.Quote(name)+" is not a model's name", "write the name as answers or targets have it")
+		case name == "*":
+			d.faultAt(path, "is no model, and there is no price for all", "name each model; what has no price here or in the built-in table is unpriced")
 		case !p.Input.Set() && !d.faulty(path):
 			d.faultAt(path+".input", "is missing", "write US dollars a million tokens, as 0.42; 0 where it is free")
 		}

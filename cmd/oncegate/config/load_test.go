@@ -108,6 +108,7 @@ func TestFaults(t *testing.T) {
 		{"a price twice", small + "prices:\n  m: {input: 1}\n  m: {input: 2}\n", "config.yaml:6: prices.m: stands twice, first in line 5; keep one of them"},
 		{"prices merged", small + "prices: {<<: {m: {input: 1}}}\n", "prices.<<: merge keys are not read"},
 		{"a price of a name that none is", small + "prices: {'a b': {input: 1}}\n", `prices.a b: "a b" is not a model's name`},
+		{"a price for all", small + "prices: {'*': {input: 1}}\n", "prices.*: is no model, and there is no price for all; name each model"},
 		{"an audio price", small + "prices: {m: {input: 1, searches: 1}}\n", "prices.m.searches: unknown key"},
 		{"breaker", small + "policy: {breaker: {enabled: perhaps}}\n", `policy.breaker.enabled: "perhaps" is neither true nor false`},
 		{"failure rate", small + "policy: {breaker: {failure_rate: 1.5}}\n", `policy.breaker.failure_rate: "1.5" must be at most 1`},
