@@ -20,13 +20,15 @@ func (r *routes) each(visit func(label string, t *policy.Target)) {
 			return
 		}
 		for _, t := range rt.targets {
-			if !seen[t.state] {
-				seen[t.state] = true
-				visit(t.state.Name, t.state)
-			}
 			t.mu.Lock()
 			named := slices.Collect(maps.Values(t.states))
 			t.mu.Unlock()
+			// Where each model has a state of its own, the one for all says nothing
+			// until there are too many.
+			if !seen[t.state] && (len(named) == 0 || len(named) >= maxNamedTargets) {
+				seen[t.state] = true
+				visit(t.state.Name, t.state)
+			}
 			for _, s := range named {
 				visit(t.state.Name, s)
 			}
