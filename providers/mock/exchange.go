@@ -1,11 +1,9 @@
 package mock
 
 import (
-	"context"
 	"errors"
-	"io"
+	"maps"
 	"math"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -21,7 +19,8 @@ type exchange struct {
 	ask  *ask
 	step Step
 
-	arrival *Arrival // guarded by m.mu; nil while the body is not read
+	arrival *Arrival     // guarded by m.mu; nil while the body is not read
+	call    *paymentCall // of a request to the write API
 	answer  answer
 	wrote   int // bytes of the body
 	sent    int // chunks
@@ -32,8 +31,9 @@ type exchange struct {
 type answer struct {
 	status      int
 	contentType string
-	body        []byte  // of an answer that does not stream
-	events      []event // of one that does
+	header      http.Header // beside the usual ones
+	body        []byte      // of an answer that does not stream
+	events      []event     // of one that does
 	streams     bool
 	usage       counted
 	worked      bool // a provider would have charged for it
@@ -43,11 +43,20 @@ type answer struct {
 // the client may be gone, or the script may have ended the exchange.
 func (ex *exchange) play() {
 	defer ex.finished()
+	ex.claim()
+	defer ex.settle()
+	if !ex.at(AtBeforeEffect, 0) {
+		return
+	}
 	ex.answer = ex.decide()
 	ex.book()
+	if !ex.at(AtAfterEffect, 0) {
+		return
+	}
 	if !ex.wait(ex.step.Delay) || !ex.at(AtHeaders, 0) {
 		return
 	}
+	ex.settle()
 	ex.writeHeaders()
 	if ex.answer.streams {
 		ex.playStream()
@@ -64,6 +73,10 @@ func (ex *exchange) decide() (a answer) {
 		a.status = http.StatusOK
 	}
 	a.contentType = "application/json"
+	var own answer
+	if ex.call != nil {
+		own = ex.perform()
+	}
 	switch {
 	case s.Body != nil:
 		a.body = s.Body
@@ -78,6 +91,11 @@ func (ex *exchange) decide() (a answer) {
 		a.worked = !isError(s.Events[0].Data)
 	case a.status >= 300:
 		a.body = errorBody(ex.r, a.status, s.Error)
+	case ex.call != nil:
+		a = own
+		if s.Status != 0 && a.status < 300 {
+			a.status = s.Status
+		}
 	case ask.op == nil:
 		a.status = http.StatusNotFound
 		a.body = errorBody(ex.r, a.status, &Fault{Message: "the mock does not know " + ex.r.Method + " " + ex.r.URL.Path})
@@ -103,7 +121,7 @@ func (ex *exchange) decide() (a answer) {
 			a.worked = false
 		}
 	}
-	if a.status >= 300 {
+	if a.status >= 300 || ex.call != nil {
 		a.worked = false
 	}
 	if s.Billed != nil {
@@ -200,19 +218,25 @@ func (ex *exchange) unreadable(err error) {
 
 func (ex *exchange) writeHeaders() {
 	h := ex.w.Header()
-	h.Set("Content-Type", ex.answer.contentType)
-	if ex.r.Header.Get("Anthropic-Version") != "" {
+	if ex.answer.contentType != "" {
+		h.Set("Content-Type", ex.answer.contentType)
+	}
+	switch {
+	case ex.call != nil:
+		h.Set("X-Request-Id", newID("req_"))
+	case ex.r.Header.Get("Anthropic-Version") != "":
 		h.Set("Request-Id", newID("req_"))
-	} else {
+	default:
 		h.Set("X-Request-Id", newID("req_"))
 		h.Set("Openai-Processing-Ms", strconv.FormatInt(ex.step.Delay.Milliseconds(), 10))
 		h.Set("Openai-Version", "2020-10-01")
 	}
 	if ex.answer.streams {
 		h.Set("Cache-Control", "no-cache")
-	} else if ex.step.Comments == nil && ex.step.Cut == nil {
+	} else if ex.step.Comments == nil && ex.step.Cut == nil && ex.answer.status != http.StatusNoContent {
 		h.Set("Content-Length", strconv.Itoa(len(ex.answer.body)))
 	}
+	maps.Copy(h, ex.answer.header)
 	for name, lines := range ex.step.Headers {
 		h.Del(name)
 		for _, v := range lines {
@@ -234,6 +258,9 @@ func (ex *exchange) playWhole() {
 	s := &ex.step
 	if !ex.at(AtBytes, 0) {
 		return
+	}
+	if ex.r.Method == http.MethodHead || ex.answer.status == http.StatusNoContent {
+		return // there is no body to write, and that is no abort
 	}
 	if c := s.Comments; c != nil {
 		for range c.Count {
@@ -385,101 +412,6 @@ func (ex *exchange) write(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// atRequest plays a step that acts before the body is read, and says whether
-// the exchange goes on.
-func (ex *exchange) atRequest() bool {
-	s := &ex.step
-	switch {
-	case at(s.Reset, AtAccept) || at(s.Reset, AtRequest):
-		return ex.breakOff(true)
-	case at(s.Close, AtAccept) || at(s.Close, AtRequest):
-		return ex.breakOff(false)
-	case at(s.Hang, AtRequest) && s.Hang.For > 0:
-		return ex.wait(s.Hang.For)
-	}
-	// A server notices that a client left only while it reads. So this one
-	// reads on, and keeps nothing.
-	c, _, err := ex.rc.Hijack()
-	if err != nil {
-		<-ex.r.Context().Done()
-		return ex.gone()
-	}
-	stop := context.AfterFunc(ex.r.Context(), func() { c.Close() })
-	defer stop()
-	io.Copy(io.Discard, c)
-	c.Close()
-	return ex.gone()
-}
-
-// at does what the script says happens at this place, if anything, and says
-// whether the exchange goes on.
-func (ex *exchange) at(place Place, n int) bool {
-	s := &ex.step
-	if h := s.Hang; at(h, place) && n >= h.After {
-		s.Hang = nil
-		if place != AtHeaders {
-			ex.rc.Flush()
-		}
-		if h.For > 0 {
-			if !ex.wait(h.For) {
-				return false
-			}
-		} else {
-			<-ex.r.Context().Done()
-			return ex.gone()
-		}
-	}
-	if p := s.Reset; at(p, place) && n >= p.After {
-		return ex.breakOff(true)
-	}
-	if p := s.Close; at(p, place) && n >= p.After {
-		return ex.breakOff(false)
-	}
-	return true
-}
-
-// breakOff ends the connection in the middle, by a reset or an orderly close.
-func (ex *exchange) breakOff(reset bool) bool {
-	if ex.arrival != nil {
-		ex.m.count(func(*counters) {
-			ex.arrival.Broken = "closed"
-			if reset {
-				ex.arrival.Broken = "reset"
-			}
-		})
-	}
-	if ex.wrote > 0 || ex.arrival != nil && ex.arrival.Status != 0 {
-		ex.rc.Flush()
-	}
-	c, _, err := ex.rc.Hijack()
-	if err != nil { // HTTP/2, or a recorder: the server's own way to break off
-		panic(http.ErrAbortHandler)
-	}
-	breakConn(c, reset)
-	return false
-}
-
-// breakConn resets a connection, or closes it so that the other side reads an
-// orderly end: the kernel would make a reset of a close with bytes unread.
-func breakConn(c net.Conn, reset bool) {
-	raw := c
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		raw = t.NetConn()
-	}
-	if reset {
-		if l, ok := raw.(interface{ SetLinger(int) error }); ok {
-			l.SetLinger(0)
-		}
-		raw.Close()
-		return
-	}
-	if w, ok := raw.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
-		raw.SetReadDeadline(time.Now().Add(time.Second))
-		io.Copy(io.Discard, raw)
-	}
-	c.Close()
 }
 
 // htmlPage is the kind of page that a proxy in front of a provider sends.

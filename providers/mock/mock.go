@@ -45,6 +45,7 @@ type Mock struct {
 	steps     []remaining
 	unlimited Step // the default answer
 	stats     counters
+	payments  *payments
 }
 
 // New makes a Mock. A script with faults is the caller's mistake and panics;
@@ -53,7 +54,7 @@ func New(opts Options) *Mock {
 	if len(opts.Models) == 0 {
 		opts.Models = []string{"mock"}
 	}
-	m := &Mock{opts: opts}
+	m := &Mock{opts: opts, payments: &payments{}}
 	m.Load(opts.Script)
 	return m
 }
@@ -78,11 +79,13 @@ func (m *Mock) Load(s Script) {
 	m.load(s)
 }
 
-// Reset starts over: the counts at zero, the script as at first.
+// Reset starts over: the counts at zero, no payments, no keys, the script as
+// at first.
 func (m *Mock) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stats.reset()
+	m.payments = &payments{}
 	m.load(m.opts.Script)
 }
 
@@ -191,16 +194,23 @@ type ask struct {
 func read(r *http.Request, body []byte) *ask {
 	sum := sha256.Sum256(body)
 	a := &ask{raw: body, sha: hex.EncodeToString(sum[:]), op: operationOf(r.URL.Path)}
-	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
-		a.form = readForm(r.Header.Get("Content-Type"), body)
+	kind := r.Header.Get("Content-Type")
+	switch {
+	case strings.HasPrefix(kind, "multipart/"):
+		a.form = readForm(kind, body)
+	case a.op == paymentsOperation:
+		a.form = readURLEncoded(kind, body)
+	}
+	if a.form != nil {
 		a.model, a.stream = a.form.value("model"), a.form.value("stream") == "true"
-		return a
-	}
-	if b := bytes.TrimSpace(body); len(b) > 0 && b[0] == '{' && gjson.ValidBytes(b) {
+	} else if b := bytes.TrimSpace(body); len(b) > 0 && b[0] == '{' && gjson.ValidBytes(b) {
 		a.doc = gjson.ParseBytes(b)
+		a.model = a.doc.Get("model").String()
+		a.stream = a.doc.Get("stream").Bool()
+		a.includeUsage = a.doc.Get("stream_options.include_usage").Bool()
 	}
-	a.model = a.doc.Get("model").String()
-	a.stream = a.doc.Get("stream").Bool()
-	a.includeUsage = a.doc.Get("stream_options.include_usage").Bool()
+	if a.op == paymentsOperation && strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		a.stream = true
+	}
 	return a
 }

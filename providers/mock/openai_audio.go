@@ -5,11 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"io"
-	"mime"
-	"mime/multipart"
 	"net/http"
-	"strings"
 )
 
 // speech answers with silence, a tenth of a second a word: what matters is
@@ -118,39 +114,5 @@ func transcriptions(_ *http.Request, a *ask, s *Step) (answer, *Fault) {
 		}, u), nil
 	default:
 		return answer{}, invalid("response_format", "%q is none of json, text, srt, verbose_json, vtt", format)
-	}
-}
-
-// form is a multipart body as far as the mock needs it.
-type form struct {
-	values   map[string]string
-	file     []byte
-	fileName string
-}
-
-func (f *form) value(name string) string { return f.values[name] }
-
-// readForm reads what it can; what is missing the operation complains of.
-func readForm(contentType string, body []byte) *form {
-	f := &form{values: map[string]string{}}
-	_, params, err := mime.ParseMediaType(contentType)
-	if err != nil || params["boundary"] == "" {
-		return f
-	}
-	r := multipart.NewReader(bytes.NewReader(body), params["boundary"])
-	for {
-		p, err := r.NextPart()
-		if err != nil {
-			return f
-		}
-		data, err := io.ReadAll(p)
-		if err != nil {
-			return f
-		}
-		if p.FormName() == "file" {
-			f.file, f.fileName = data, p.FileName()
-			continue
-		}
-		f.values[strings.TrimSuffix(p.FormName(), "[]")] = string(data)
 	}
 }

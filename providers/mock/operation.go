@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// operation is one call of the two APIs.
+// operation is one call of the two APIs, or the write API.
 type operation struct {
 	suffix      string // of the path, whatever the base URL is
 	method      string // "" is GET or POST
@@ -44,6 +44,9 @@ func operationOf(path string) *operation {
 	}
 	if strings.Contains(path, "/models/") { // an id may hold slashes
 		return modelsOperation
+	}
+	if strings.HasSuffix(path, paymentsOperation.suffix) || strings.Contains(path, paymentsOperation.suffix+"/") {
+		return paymentsOperation
 	}
 	return nil
 }

@@ -15,6 +15,23 @@ type Script struct {
 	Otherwise *Step `yaml:"otherwise"`
 	// Record keeps the headers and the body of each request for Stats.
 	Record bool `yaml:"record"`
+	// Keys makes the write API honour idempotency keys. Nil: it ignores them.
+	Keys *Keys `yaml:"keys"`
+}
+
+// Keys is how the write API honours idempotency keys: a request with the key
+// of an earlier one that had its effect gets its answer, another request with
+// that key 422, and one that comes while the first is worked on 409.
+type Keys struct {
+	Header string        `yaml:"header"` // default Idempotency-Key
+	Window time.Duration `yaml:"window"` // how long a key is remembered; default 24h
+}
+
+func (k *Keys) header() string {
+	if k == nil || k.Header == "" {
+		return "Idempotency-Key"
+	}
+	return k.Header
 }
 
 // Step is what one request gets. The zero Step is the default answer at once.
@@ -31,6 +48,7 @@ type Step struct {
 	Events  []Event `yaml:"events"`  // these server-sent events, instead of the mock's own
 	Billed  *bool   `yaml:"billed"`  // overrides the rule of billing
 	Usage   *Usage  `yaml:"usage"`   // overrides what was counted
+	Effect  *bool   `yaml:"effect"`  // whether a write is executed; default: with a status below 300
 	Reply   `yaml:",inline"`
 
 	// How a stream is built.
@@ -59,6 +77,7 @@ type Step struct {
 // Match says which requests a step is for. Every field that is set must fit.
 // A step without one fits everything but GET /models.
 type Match struct {
+	Method string `yaml:"method"` // exactly
 	Path   string `yaml:"path"`   // a part of the path
 	Model  string `yaml:"model"`  // the model, exactly
 	Body   string `yaml:"body"`   // a part of the body
@@ -132,6 +151,11 @@ type Place string
 const (
 	AtAccept  Place = "accept"  // the connection was taken; nothing was read. Where the mock does not own the listener, as AtRequest
 	AtRequest Place = "request" // the request's headers were read, its body was not
+	// The body was read; nothing of a write was done and nothing billed. A
+	// hang with For is work then, which a client that leaves does not end.
+	AtBeforeEffect Place = "before_effect"
+	AtAfterEffect  Place = "after_effect" // all that was done; Delay is still to come
+
 	AtHeaders Place = "headers" // the body was read, and Delay is over; nothing was answered
 	AtBytes   Place = "bytes"   // After bytes of the body were written
 	AtChunks  Place = "chunks"  // After chunks of the stream were written
@@ -139,9 +163,11 @@ const (
 
 // Point is where an exchange goes wrong.
 type Point struct {
-	At    Place         `yaml:"at"` // default headers
-	After int           `yaml:"after"`
-	For   time.Duration `yaml:"for"` // of a hang: 0 is until the client leaves
+	At    Place `yaml:"at"` // default headers
+	After int   `yaml:"after"`
+	// For is how long a hang is; 0 is until the client leaves. Of a reset or a
+	// close before the effect: the effect comes all the same, so long after it.
+	For time.Duration `yaml:"for"`
 }
 
 // Header is a set of header lines; a list in YAML is several lines.

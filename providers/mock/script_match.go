@@ -70,6 +70,10 @@ func (m *Mock) use(i int) Step {
 		return s
 	}
 	if m.steps[i].left--; m.steps[i].left == 0 {
+		if i == 0 { // long scripts are mostly taken from the front
+			m.steps = m.steps[1:]
+			return s
+		}
 		m.steps = append(m.steps[:i], m.steps[i+1:]...)
 	}
 	return s
@@ -95,7 +99,7 @@ func (t *Match) needsBody() bool { return t.Model != "" || t.Body != "" || t.Str
 
 // mayFit looks only at what is known before the body.
 func (t *Match) mayFit(r *http.Request) bool {
-	known := Match{Path: t.Path, Header: t.Header}
+	known := Match{Method: t.Method, Path: t.Path, Header: t.Header}
 	return known.fits(r, nil)
 }
 
@@ -105,7 +109,7 @@ func (t *Match) fits(r *http.Request, a *ask) bool {
 	if t.Path == "" && r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/models") {
 		return false
 	}
-	if !strings.Contains(r.URL.Path, t.Path) {
+	if t.Method != "" && r.Method != t.Method || !strings.Contains(r.URL.Path, t.Path) {
 		return false
 	}
 	if t.Header != "" && !headerHas(r.Header, t.Header) {

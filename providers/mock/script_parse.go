@@ -64,6 +64,14 @@ func (f fault) Error() string { return strings.TrimPrefix(f.path, "$.") + ": " +
 
 func (s *Script) faults() []fault {
 	var out []fault
+	if k := s.Keys; k != nil {
+		if k.Window < 0 {
+			out = append(out, fault{"$.keys.window", "must not be negative"})
+		}
+		if strings.ContainsAny(k.Header, ": \t\r\n") {
+			out = append(out, fault{"$.keys.header", fmt.Sprintf("%q is no name of a header", k.Header)})
+		}
+	}
 	for i := range s.Steps {
 		out = s.Steps[i].faults(out, fmt.Sprintf("$.steps[%d]", i))
 	}
@@ -134,13 +142,13 @@ func (s *Step) faults(out []fault, at string) []fault {
 			ends++
 		}
 		switch p.At {
-		case "", AtHeaders, AtBytes, AtChunks, AtRequest:
+		case "", AtHeaders, AtBytes, AtChunks, AtRequest, AtBeforeEffect, AtAfterEffect:
 		case AtAccept:
 			if field == "hang" {
-				add(field+".at", "a hang can be at request, headers, bytes or chunks")
+				add(field+".at", "a hang can be at request, before_effect, after_effect, headers, bytes or chunks")
 			}
 		default:
-			add(field+".at", "%q is none of accept, request, headers, bytes, chunks", p.At)
+			add(field+".at", "%q is none of accept, request, before_effect, after_effect, headers, bytes, chunks", p.At)
 		}
 		if p.After < 0 || p.For < 0 {
 			add(field, "after and for must not be negative")
@@ -148,8 +156,8 @@ func (s *Step) faults(out []fault, at string) []fault {
 		if p.After > 0 && p.At != AtBytes && p.At != AtChunks {
 			add(field+".after", "goes with at: bytes or at: chunks")
 		}
-		if p.For > 0 && field != "hang" {
-			add(field+".for", "goes with hang")
+		if p.For > 0 && field != "hang" && p.At != AtBeforeEffect {
+			add(field+".for", "goes with hang, or with at: before_effect")
 		}
 	}
 	if s.Cut != nil {

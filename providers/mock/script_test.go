@@ -15,7 +15,7 @@ func TestScriptFaultsHaveLines(t *testing.T) {
 	}{
 		{"steps:\n  - status: 200\n    retry_after: 3\n", []string{"line 3", "retry_after"}},
 		{"stepz: []\n", []string{"line 1", "stepz"}},
-		{"steps:\n  - reset: {at: body}\n", []string{"line 2", "steps[0].reset.at", `"body"`, "accept, request, headers"}},
+		{"steps:\n  - reset: {at: body}\n", []string{"line 2", "steps[0].reset.at", `"body"`, "accept, request, before_effect"}},
 		{"steps:\n  - delay: 5\n", []string{"line 2"}},
 		{"steps:\n  - delay: soon\n", []string{"line 2"}},
 		{"steps:\n  - events:\n      - {dat: x}\n", []string{"dat"}},
@@ -23,6 +23,12 @@ func TestScriptFaultsHaveLines(t *testing.T) {
 			[]string{"line 2: steps[0].status", "line 3: steps[1].times", "line 3: steps[1].line_ending", "line 4: otherwise.chunks"}},
 		{"steps:\n  - reset: {at: chunks, after: 1}\n    cut: 1\n", []string{"line 2", "only one of reset, close and cut"}},
 		{"steps:\n  - error: {code: x}\n", []string{"error_at"}},
+		{"keys: honour\n", []string{"line 1"}},
+		{"record: true\nkeys: {ttl: 5s}\n", []string{"line 2", "ttl"}},
+		{"keys:\n  window: -5s\n  header: 'A: b'\n", []string{"line 2: keys.window", "line 3: keys.header"}},
+		{"steps:\n  - effect: later\n", []string{"line 2"}},
+		{"steps:\n  - match: {verb: GET}\n", []string{"line 2", "verb"}},
+		{"steps:\n  - hang: {at: after_effect, after: 1}\n    reset: {at: after_effect, for: 1s}\n", []string{"line 2: steps[0].hang.after", "line 3: steps[0].reset.for", "before_effect"}},
 		{"a: b: c\n", []string{"line 1"}},
 		{"---\nsteps: []\n---\nsteps: []\n", []string{"one YAML document"}},
 	} {
@@ -108,7 +114,8 @@ func FuzzParseScript(f *testing.F) {
 		"", "steps: []", "steps:\n  - {status: 503, headers: {Retry-After: [1, 2]}}\n",
 		`{"record":true,"steps":[{"body":{"a":1},"match":{"path":"/x","stream":true}}]}`,
 		"otherwise: {delay: 400ms}\nsteps:\n  - events: ['a', {event: b, data: [1]}, {raw: \"\\r\"}]\n    reset: {at: chunks, after: 2}\n",
-		"steps:\n  - &a {status: 500}\n  - *a\n", "a: !!binary x", "steps:\n  - body: |\n      x\n",
+		"steps:\n  - &a {status: 500}\n  - *a\n", "a: !!binary x",
+		"keys: {window: 2s}\nsteps:\n  - {match: {method: POST}, effect: false, reset: {at: before_effect, for: 1s}}\n", "steps:\n  - body: |\n      x\n",
 	} {
 		f.Add([]byte(s))
 	}

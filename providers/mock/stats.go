@@ -20,8 +20,17 @@ type Stats struct {
 	Accepts      int64         `json:"accepts"`       // connections; 0 where the mock does not own the listener
 	StepsLeft    int           `json:"steps_left"`    // of the script
 	Statuses     map[int]int64 `json:"statuses"`
-	By           []Count       `json:"by"`       // in order of path and model
-	Arrivals     []Arrival     `json:"arrivals"` // in order; the last 10,000
+	By           []Count       `json:"by"` // in order of path and model
+
+	// Of the write API.
+	Executions int64               `json:"executions"` // writes that had their effect
+	Replays    int64               `json:"replays"`    // answers remembered by their key
+	Resources  int64               `json:"resources"`  // payments and refunds made
+	ByKey      map[string]KeyCount `json:"by_key"`     // writes, by idempotency key, honoured or not
+	ByRef      map[string]int64    `json:"by_ref"`     // executions, by the payment's ref
+	Payments   []Payment           `json:"payments"`   // in the order in which they were made; the last 100,000
+
+	Arrivals []Arrival `json:"arrivals"` // in order; the last 10,000
 }
 
 // Count is Stats of one path and model.
@@ -33,6 +42,7 @@ type Count struct {
 	InputTokens  int64  `json:"input_tokens"`
 	OutputTokens int64  `json:"output_tokens"`
 	Aborts       int64  `json:"aborts"`
+	Executions   int64  `json:"executions"`
 }
 
 // Arrival is one request whose body arrived whole.
@@ -51,6 +61,10 @@ type Arrival struct {
 	Aborted bool      `json:"aborted"` // the client left before the end
 	Broken  string    `json:"broken,omitempty"`
 	Done    bool      `json:"done"` // nothing more will be sent
+
+	Key      string `json:"key,omitempty"`      // the idempotency key of a request to the write API
+	Executed bool   `json:"executed,omitempty"` // it had an effect
+	Replayed bool   `json:"replayed,omitempty"` // its key's first answer was found
 
 	Header http.Header `json:"header,omitempty"` // with record only, Host included
 	Body   string      `json:"body,omitempty"`   // with record only
@@ -109,7 +123,20 @@ func (m *Mock) Stats() Stats {
 	for i, a := range m.stats.list {
 		s.Arrivals[i] = *a
 	}
+	m.payments.count(&s)
 	return s
+}
+
+// count fills in what the stats tell of the write API.
+func (p *payments) count(s *Stats) {
+	s.Executions, s.Replays, s.Resources = p.executions, p.replays, p.resources
+	s.ByKey, s.ByRef = map[string]KeyCount{}, map[string]int64{}
+	maps.Copy(s.ByKey, p.byKey.entries)
+	maps.Copy(s.ByRef, p.byRef.entries)
+	s.Payments = make([]Payment, len(p.byID.order))
+	for i, id := range p.byID.order {
+		s.Payments[i] = *p.byID.get(id)
+	}
 }
 
 // count changes the counts.
@@ -141,6 +168,9 @@ func (m *Mock) arrive(r *http.Request, ask *ask) *Arrival {
 	c.Requests++
 	a.N = c.Requests
 	c.of(a).Requests++
+	if ask.op == paymentsOperation {
+		a.Key = r.Header.Get(m.script.Keys.header())
+	}
 	if m.script.Record {
 		a.Header, a.Body = r.Header.Clone(), string(ask.raw)
 		a.Header.Set("Host", r.Host)
