@@ -47,12 +47,20 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	} else {
 		r.note(t)
 	}
+	back := false
+	defer func() {
+		if !back { // it panicked: nobody knows what the upstream did
+			r.count(t, policy.Ambiguous)
+			g.metrics.attempt(t.state.Name, "crash", policy.Ambiguous)
+		}
+	}()
 	var f *policy.Failure
 	if err := r.relay(ctx, t, a); err != nil {
 		failed := err.Failure // a copy, whose cause is the whole error
 		failed.Err, failed.Committed = err, r.shown
 		f = &failed
 	}
+	back = true
 	r.count(t, f.Billing())
 	g.metrics.upstream.Observe(time.Since(start).Seconds())
 	g.metrics.attempt(t.state.Name, f.Result(), f.Billing())

@@ -126,6 +126,12 @@ func TestAPanicIsA500AndTheProcessLives(t *testing.T) {
 			t.Fatal("the gauge of records that run did not return to 0")
 		}
 	}
+	h.await(`oncegate_upstream_attempts_total{billing="ambiguous",result="crash",target="bug/bug"} 2`)
+	w := httptest.NewRecorder()
+	h.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/api/report", nil))
+	if !strings.Contains(w.Body.String(), `"attempts":{"billed":0,"unbilled":0,"ambiguous":2}`) {
+		t.Errorf("the account: %s", w.Body)
+	}
 }
 
 func TestAttemptsOfADeadProcessAreAmbiguous(t *testing.T) {
