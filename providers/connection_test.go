@@ -3,6 +3,7 @@ package providers
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -84,6 +85,70 @@ func TestClosedWhileIdle(t *testing.T) {
 				t.Errorf("%d calls on %d connections", u.calls(), u.connections())
 			}
 		})
+	}
+}
+
+// corked is a connection that sends what is written to it in one piece.
+type corked struct {
+	net.Conn
+	held []byte
+	on   bool
+}
+
+func (c *corked) Write(p []byte) (int, error) {
+	if c.on {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *corked) uncork() {
+	c.on = false
+	c.Conn.Write(c.held)
+}
+
+// What nobody asked for may have come along with the end of the answer, and be
+// with TLS already, where the kernel knows nothing of it.
+func TestWordsThatNobodyAskedForBeneathTLS(t *testing.T) {
+	secure := httptest.NewTLSServer(nil)
+	defer secure.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upstream{url: "https://" + l.Addr().String(), scripts: []func(net.Conn){
+		func(c net.Conn) {
+			cork := c.(*tls.Conn).NetConn().(*corked)
+			cork.on = true
+			json200(ok200)(c)
+			json200(`{"choices":[{}],"id":"of nobody"}`)(c)
+			cork.uncork()
+		},
+		json200(ok200),
+	}}
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() { u.converse(tls.Server(&corked{Conn: c}, secure.TLS)) })
+		}
+	})
+	r := relay(t, u)
+	t.Cleanup(func() { r.Close(); l.Close(); conns.Wait() })
+	r.dialer.tls.RootCAs = secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	r.dialer.tls.ServerName = "example.com"
+	for range 3 {
+		if got := try(t, r, call(Chat, hi)); got.err != nil || got.bytes() != ok200 {
+			t.Fatalf("%v %s", got.err, got.bytes())
+		}
+		settle(r)
+	}
+	if u.calls() != 3 || len(r.conns.idle) != 1 {
+		t.Errorf("%d calls, %d idle connections", u.calls(), len(r.conns.idle))
 	}
 }
 
