@@ -196,3 +196,24 @@ oncegate_requests_total{operation="chat",outcome="failed"} 2
 	}
 	t.Error(err)
 }
+
+// forgetful has forgotten each record by the time that it ends, as a store may
+// whose process stood still for long.
+type forgetful struct{ cache.Store }
+
+func (forgetful) Settle(context.Context, cache.Hold, cache.Settlement) error { return cache.ErrFenced }
+
+// What the journal takes for booked is booked, though its record be gone.
+func TestACallOfAForgottenRecordIsBooked(t *testing.T) {
+	h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") },
+		func(o *gateway.Options) { o.Store = forgetful{o.Store} })
+	if a := h.post("/v1/chat/completions", hi); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	h.await(`oncegate_inflight{operation="chat"} 0`)
+	w := httptest.NewRecorder()
+	h.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/api/report", nil))
+	if !strings.Contains(w.Body.String(), `"attempts":{"billed":1,"unbilled":0,"ambiguous":0}`) {
+		t.Errorf("the account: %s", w.Body)
+	}
+}

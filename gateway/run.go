@@ -139,14 +139,17 @@ func (r *run) finish(state cache.State, keep time.Duration, head *cache.Head, bo
 	r.record(cache.Result{State: state}, keep, false, head, last)
 }
 
-// record ends the record, and books what it came to. A claim that was lost
-// books nothing: who took it over did.
+// record ends the record, and books what it came to. Of a claim that was lost
+// who took it over has booked the attempts, but where a journal tells of them:
+// that takes them for booked once this run ends.
 func (r *run) record(res cache.Result, keep time.Duration, disk bool, head *cache.Head, last []cache.Frame) {
 	r.entry.Lines = r.lines(head)
 	if r.entry.Private() {
 		r.g.opt.Store.Book(r.entry.Lines...)
 	}
-	r.entry.Settle(res, keep, disk, last...)
+	if err := r.entry.Settle(res, keep, disk, last...); r.g.opt.Journal != nil && errors.Is(err, cache.ErrFenced) {
+		r.g.opt.Store.Book(r.entry.Lines...)
+	}
 }
 
 // retention says how long a call's answer is kept: longer for a longer input,
