@@ -138,7 +138,7 @@ func TestAttemptsOfADeadProcessAreAmbiguous(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	newHouse(t, nil, func(o *gateway.Options) {
 		o.Registry = reg
-		o.Lost = []cache.Attempt{{Target: "up/*"}, {Target: "up/*"}}
+		o.Lost = func(book func([]cache.Attempt)) { book([]cache.Attempt{{Target: "up/*"}, {Target: "up/*"}}) }
 	})
 	want := `# HELP oncegate_upstream_attempts_total Attempts upstream, by how they came out and whether they were billed.
 # TYPE oncegate_upstream_attempts_total counter
