@@ -68,10 +68,10 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 }
 
 // note has the record tell what the call has come to, should this node die in an
-// attempt beyond the first, which the claim told of.
+// attempt that the claim did not tell of: any but a first one at the first target.
 func (r *run) note(t *target) {
 	n, ok := r.g.opt.Store.(noter)
-	if !ok || r.made == 1 || r.entry.Private() {
+	if !ok || r.made == 1 && t == r.targets[0] || r.entry.Private() {
 		return
 	}
 	if err := n.Note(r.entry.Hold(), append(r.lapsed(), lapses(r.c, t)...)); err != nil {
