@@ -217,3 +217,27 @@ func TestACallOfAForgottenRecordIsBooked(t *testing.T) {
 		t.Errorf("the account: %s", w.Body)
 	}
 }
+
+// journal counts what it is told.
+type journal struct{ begun, ended atomic.Uint64 }
+
+func (j *journal) Begin(cache.Hold, string) (uint64, error) { return j.begun.Add(1), nil }
+func (j *journal) End(uint64)                               { j.ended.Add(1) }
+
+// A call that ends as its store closes is left to the next start, by the journal.
+func TestAnEndThatNobodyHeardStaysInTheJournal(t *testing.T) {
+	for _, away := range []bool{true, false} {
+		var j journal
+		h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, func(o *gateway.Options) {
+			o.Journal = &j
+			o.Store = &cachetest.Faulty{Store: o.Store, Before: func(step string) bool { return away && step == "settle" }}
+		})
+		if a := h.post("/v1/chat/completions", hi); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		h.await(`oncegate_inflight{operation="chat"} 0`)
+		if j.begun.Load() != 1 || j.ended.Load() == 1 == away {
+			t.Errorf("away %v: %d begun, %d ended", away, j.begun.Load(), j.ended.Load())
+		}
+	}
+}

@@ -37,7 +37,10 @@ type run struct {
 	marked bool         // the same call failed a moment ago
 	booked []cache.Line // what they come to in the ledger
 	noted  []uint64     // their ids in the journal
-	answer              // of the attempt under way, or of the last one
+	// unheard: the store did not hear how the call ended, and may never: what
+	// the journal has stays there for the next start.
+	unheard bool
+	answer  // of the attempt under way, or of the last one
 }
 
 func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
@@ -76,8 +79,10 @@ func (r *run) end() {
 			r.finish(cache.Failed, 0, head, body)
 		}
 	}
-	for _, id := range r.noted { // they are booked
-		r.g.opt.Journal.End(id)
+	if !r.unheard {
+		for _, id := range r.noted { // they are booked
+			r.g.opt.Journal.End(id)
+		}
 	}
 	r.timer.Stop()
 	r.cancel(nil)
@@ -147,7 +152,10 @@ func (r *run) record(res cache.Result, keep time.Duration, disk bool, head *cach
 	if r.entry.Private() {
 		r.g.opt.Store.Book(r.entry.Lines...)
 	}
-	if err := r.entry.Settle(res, keep, disk, last...); r.g.opt.Journal != nil && errors.Is(err, cache.ErrFenced) {
+	switch err := r.entry.Settle(res, keep, disk, last...); {
+	case errors.Is(err, cache.ErrAway):
+		r.unheard = true
+	case errors.Is(err, cache.ErrFenced) && r.g.opt.Journal != nil:
 		r.g.opt.Store.Book(r.entry.Lines...)
 	}
 }
