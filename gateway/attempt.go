@@ -74,9 +74,12 @@ func (r *run) note(t *target) {
 	if !ok || r.made == 1 && t == r.targets[0] || r.entry.Private() {
 		return
 	}
-	if err := n.Note(r.entry.Hold(), append(r.lapsed(), lapses(r.c, t)...)); err != nil {
+	lines := append(r.lapsed(), lapses(r.c, t)...)
+	if err := n.Note(r.entry.Hold(), lines); err != nil {
 		r.g.log.Warn("an attempt could not be noted", zap.Error(err))
+		return
 	}
+	r.entry.Lapses = lines
 }
 
 // relay makes the attempt, and moves its answer into the log.
