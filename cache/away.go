@@ -32,7 +32,7 @@ func (r *Records) followAway(e *Entry, until time.Time) *Entry {
 		}
 		if other.leading { // too large to be shared any more, or given up
 			e.Role, e.Share = Twin, ""
-			close(e.ready)
+			e.tell()
 			return e
 		}
 	}

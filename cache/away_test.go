@@ -188,3 +188,21 @@ func TestAFailureIsReadElsewhere(t *testing.T) {
 		}
 	})
 }
+
+// What a client left open of a call that has grown too large meanwhile: who asks
+// next for it is told by the store to follow, and finds nothing to join.
+func TestADebtOfACallThatGrewTooLarge(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, _ *cache.Records) {
+		a.Shared = true
+		lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+		left := opened(t, a, claim(cache.Duplicates), cache.Follow)
+		lead.Log().Append(t.Context(), frame(strings.Repeat("x", window+1)))
+		left.Reader.Leave()
+		left.Owe()
+		for range 2 { // the first takes the debt
+			opened(t, a, claim(cache.Duplicates), cache.Twin)
+		}
+		lead.Reader.Leave()
+		lead.Settle(cache.Result{State: cache.Released}, 0, false)
+	})
+}

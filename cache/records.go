@@ -37,6 +37,7 @@ type Entry struct {
 	Grant
 	Reader *Reader // of Lead, Follow and Replay
 	Lines  []Line  // of Lead: what the call came to, to be booked with its settlement; of a private one nobody books them
+	Lapses []Line  // of Lead: what the store books by itself should it never hear of the end: the claim's, or what it was told since
 
 	records *Records
 	claim   Claim
@@ -176,7 +177,7 @@ func (r *Records) ask(e *Entry, until time.Time) (*Entry, error) {
 	e.heard = time.Now()
 	e.Grant = g
 	if err == nil && g.Role == Lead {
-		e.log = NewLog(r.Window)
+		e.log, e.Lapses = NewLog(r.Window), e.claim.Lapses
 		e.Reader, _ = e.log.Join(until)
 		r.mu.Lock()
 		r.live[e.claim.Key] = e
@@ -429,7 +430,7 @@ func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Tim
 	set.Owed, set.Disk, set.Ended, set.Lines = owed, disk, ended, e.Lines
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {
-		go r.settleLater(e.Hold(), set)
+		go r.settleLater(e.Hold(), set, attempts(e.Lapses))
 	}
 	return err
 }
@@ -455,8 +456,9 @@ func (e *Entry) settlement(r *Records, res Result, keep time.Duration, followed 
 const settleFor = time.Minute
 
 // settleLater tells the store of an end that it did not hear of. The nonce is
-// the same, so that one whose acknowledgement was lost counts once.
-func (r *Records) settleLater(h Hold, set Settlement) {
+// the same, so that one whose acknowledgement was lost counts once. lapses is
+// how many attempts the store books by itself if it never hears of it.
+func (r *Records) settleLater(h Hold, set Settlement, lapses int64) {
 	for end := time.Now().Add(settleFor); time.Now().Before(end); {
 		time.Sleep(readAgain)
 		if err := r.Store.Settle(context.Background(), h, set); !errors.Is(err, ErrAway) {
@@ -464,10 +466,23 @@ func (r *Records) settleLater(h Hold, set Settlement) {
 		}
 	}
 	// Nobody knows whether it was booked: what it might add is in doubt.
-	for _, l := range set.Lines {
-		l.Figures = Figures{Ambiguous: l.Billed + l.Unbilled + l.Ambiguous}
-		r.Store.Book(l)
+	for i := range set.Lines {
+		l := set.Lines[i]
+		n := attempts(set.Lines[i : i+1])
+		known := min(n, lapses)
+		if lapses -= known; n > known {
+			l.Figures = Figures{Ambiguous: n - known}
+			r.Store.Book(l)
+		}
 	}
+}
+
+// attempts is how many lines tell of.
+func attempts(lines []Line) (n int64) {
+	for i := range lines {
+		n += lines[i].Billed + lines[i].Unbilled + lines[i].Ambiguous
+	}
+	return n
 }
 
 // shared gives the frames as they may be kept: less what only the leader's

@@ -610,6 +610,31 @@ func TestSettleFails(t *testing.T) {
 	})
 }
 
+// An end that the store never hears of: what it books by itself is not booked
+// beside that.
+func TestAnEndThatIsNeverHeard(t *testing.T) {
+	for made, want := range map[int64]int64{1: 0, 3: 2} {
+		inHouse(t, func(h *house) {
+			c := claim(cache.Duplicates)
+			c.Lapses = []cache.Line{{At: time.Now(), Figures: cache.Figures{Ambiguous: 1}}}
+			lead := h.is(c, cache.Lead, "")
+			lead.Lines = []cache.Line{{At: time.Now(), Figures: cache.Figures{Billed: 1}}, {At: time.Now(), Figures: cache.Figures{Unbilled: made - 1}}}
+			h.failing("settle")
+			lead.Settle(cache.Result{State: cache.Completed}, keep, false, frame("x"))
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			var all cache.Figures
+			if err := h.Store.Scan(h.Context(), cache.Minute, time.Now().Add(-time.Hour), time.Now().Add(time.Hour),
+				func(_ time.Time, _ cache.Series, sum *cache.Figures) { all.Add(sum) }); err != nil {
+				h.Fatal(err)
+			}
+			if all != (cache.Figures{Ambiguous: want}) {
+				h.Errorf("of %d attempts, one of which lapses, %+v was booked", made, all)
+			}
+		})
+	}
+}
+
 func TestOpenEndsWithItsContext(t *testing.T) {
 	inHouse(t, func(h *house) {
 		gate := make(chan struct{})

@@ -47,12 +47,20 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	} else {
 		r.note(t)
 	}
+	back := false
+	defer func() {
+		if !back { // it panicked: nobody knows what the upstream did
+			r.count(t, policy.Ambiguous)
+			g.metrics.attempt(t.state.Name, "crash", policy.Ambiguous)
+		}
+	}()
 	var f *policy.Failure
 	if err := r.relay(ctx, t, a); err != nil {
 		failed := err.Failure // a copy, whose cause is the whole error
 		failed.Err, failed.Committed = err, r.shown
 		f = &failed
 	}
+	back = true
 	r.count(t, f.Billing())
 	g.metrics.upstream.Observe(time.Since(start).Seconds())
 	g.metrics.attempt(t.state.Name, f.Result(), f.Billing())
@@ -60,15 +68,18 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 }
 
 // note has the record tell what the call has come to, should this node die in an
-// attempt beyond the first, which the claim told of.
+// attempt that the claim did not tell of: any but a first one at the first target.
 func (r *run) note(t *target) {
 	n, ok := r.g.opt.Store.(noter)
-	if !ok || r.made == 1 || r.entry.Private() {
+	if !ok || r.made == 1 && t == r.targets[0] || r.entry.Private() {
 		return
 	}
-	if err := n.Note(r.entry.Hold(), append(r.lapsed(), lapses(r.c, t)...)); err != nil {
+	lines := append(r.lapsed(), lapses(r.c, t)...)
+	if err := n.Note(r.entry.Hold(), lines); err != nil {
 		r.g.log.Warn("an attempt could not be noted", zap.Error(err))
+		return
 	}
+	r.entry.Lapses = lines
 }
 
 // relay makes the attempt, and moves its answer into the log.

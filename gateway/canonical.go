@@ -91,11 +91,11 @@ func parseJSON(body []byte, explicit bool, ignore []string) (*document, *refusal
 	d := new(document)
 	dec.ReadToken()
 	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
+		name, err := dec.ReadValue()
 		if err != nil {
 			return nil, badJSON(dec, err)
 		}
-		m := member{name: name.String(), from: len(r.text)}
+		m := member{name: memberName(name), from: len(r.text)}
 		inOrder := !explicit && slices.Contains(ordered, m.name)
 		start := dec.InputOffset()
 		r.odd = false
@@ -269,18 +269,31 @@ func (d *document) note(m member, before []member) *refusal {
 		d.includeUsage = v.Get("include_usage").Type == gjson.True
 	case "safety_identifier":
 		if v.Type == gjson.String {
-			d.safetyID = v.Str
+			d.safetyID = kept(v.Str)
 		}
 	case "user":
 		if v.Type == gjson.String {
-			d.bodyUser = v.Str
+			d.bodyUser = kept(v.Str)
 		}
 	case "metadata":
 		if id := v.Get("user_id"); id.Type == gjson.String {
-			d.metaUser = id.Str
+			d.metaUser = kept(id.Str)
 		}
 	}
 	return nil
+}
+
+// memberName gives the name that a string stands for. One that is no text, as
+// with lone surrogates in it, counts by its bytes: apart from all that are.
+func memberName(quoted jsontext.Value) string {
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return string(quoted[1 : len(quoted)-1])
+	}
+	plain, err := jsontext.AppendUnquote(nil, quoted)
+	if err != nil {
+		return "\xff" + string(quoted)
+	}
+	return string(plain)
 }
 
 func badJSON(dec *jsontext.Decoder, err error) *refusal {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"hash/maphash"
+	"strings"
 	"sync"
 )
 
@@ -23,7 +24,8 @@ func (d *document) user() string { return cmp.Or(d.safetyID, d.bodyUser, d.metaU
 
 // document understands a call's body. A body that was seen before, byte for
 // byte, is not read again: making a large one canonical costs several times
-// as much as hashing it, and an SDK's retry is byte-identical.
+// as much as hashing it, and an SDK's retry is byte-identical. What is
+// remembered of each is small, whatever it says.
 func (g *Gateway) document(c *call) (*document, *refusal) {
 	id := bodyID{explicit: c.explicit(), size: len(c.up.Body), sum: [2]uint64{
 		maphash.Bytes(g.documents.seed[0], c.up.Body), maphash.Bytes(g.documents.seed[1], c.up.Body),
@@ -37,7 +39,10 @@ func (g *Gateway) document(c *call) (*document, *refusal) {
 		if d, refused = c.parse(g.opt.Dedupe.Ignore); refused != nil {
 			return nil, refused
 		}
-		g.documents.put(id, d)
+		if len(id.contentType) <= maxContentType {
+			id.contentType = strings.Clone(id.contentType)
+			g.documents.put(id, d)
+		}
 	}
 	if d.model == "" && !c.op.noModel {
 		return nil, badBody("you must provide a model parameter", "model")
@@ -64,6 +69,10 @@ type bodyID struct {
 	contentType string // multipart: with its boundary
 	explicit    bool
 }
+
+// maxContentType is how long that may be, in bytes, for its body to be
+// remembered: boundaries have 70 at most.
+const maxContentType = 256
 
 // maxDocuments bounds how many bodies are remembered: two generations of half
 // as many, of which the older one is dropped when the younger is full.

@@ -126,13 +126,19 @@ func TestAPanicIsA500AndTheProcessLives(t *testing.T) {
 			t.Fatal("the gauge of records that run did not return to 0")
 		}
 	}
+	h.await(`oncegate_upstream_attempts_total{billing="ambiguous",result="crash",target="bug/bug"} 2`)
+	w := httptest.NewRecorder()
+	h.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/api/report", nil))
+	if !strings.Contains(w.Body.String(), `"attempts":{"billed":0,"unbilled":0,"ambiguous":2}`) {
+		t.Errorf("the account: %s", w.Body)
+	}
 }
 
 func TestAttemptsOfADeadProcessAreAmbiguous(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	newHouse(t, nil, func(o *gateway.Options) {
 		o.Registry = reg
-		o.Lost = []cache.Attempt{{Target: "up/*"}, {Target: "up/*"}}
+		o.Lost = func(book func([]cache.Attempt)) { book([]cache.Attempt{{Target: "up/*"}, {Target: "up/*"}}) }
 	})
 	want := `# HELP oncegate_upstream_attempts_total Attempts upstream, by how they came out and whether they were billed.
 # TYPE oncegate_upstream_attempts_total counter
@@ -189,4 +195,49 @@ oncegate_requests_total{operation="chat",outcome="failed"} 2
 		}
 	}
 	t.Error(err)
+}
+
+// forgetful has forgotten each record by the time that it ends, as a store may
+// whose process stood still for long.
+type forgetful struct{ cache.Store }
+
+func (forgetful) Settle(context.Context, cache.Hold, cache.Settlement) error { return cache.ErrFenced }
+
+// What the journal takes for booked is booked, though its record be gone.
+func TestACallOfAForgottenRecordIsBooked(t *testing.T) {
+	h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") },
+		func(o *gateway.Options) { o.Store = forgetful{o.Store} })
+	if a := h.post("/v1/chat/completions", hi); a.status != 200 {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	h.await(`oncegate_inflight{operation="chat"} 0`)
+	w := httptest.NewRecorder()
+	h.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/api/report", nil))
+	if !strings.Contains(w.Body.String(), `"attempts":{"billed":1,"unbilled":0,"ambiguous":0}`) {
+		t.Errorf("the account: %s", w.Body)
+	}
+}
+
+// journal counts what it is told.
+type journal struct{ begun, ended atomic.Uint64 }
+
+func (j *journal) Begin(cache.Hold, string) (uint64, error) { return j.begun.Add(1), nil }
+func (j *journal) End(uint64)                               { j.ended.Add(1) }
+
+// A call that ends as its store closes is left to the next start, by the journal.
+func TestAnEndThatNobodyHeardStaysInTheJournal(t *testing.T) {
+	for _, away := range []bool{true, false} {
+		var j journal
+		h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, func(o *gateway.Options) {
+			o.Journal = &j
+			o.Store = &cachetest.Faulty{Store: o.Store, Before: func(step string) bool { return away && step == "settle" }}
+		})
+		if a := h.post("/v1/chat/completions", hi); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+		h.await(`oncegate_inflight{operation="chat"} 0`)
+		if j.begun.Load() != 1 || j.ended.Load() == 1 == away {
+			t.Errorf("away %v: %d begun, %d ended", away, j.begun.Load(), j.ended.Load())
+		}
+	}
 }

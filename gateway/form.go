@@ -58,7 +58,7 @@ func parseForm(contentType string, body []byte) (*document, *refusal) {
 		case "stream":
 			d.stream = data.String() == "true"
 		case "user":
-			d.bodyUser = data.String()
+			d.bodyUser = kept(data.String())
 		}
 		parts = append(parts, part{name: name, file: p.FileName(), contentType: p.Header.Get("Content-Type"), sum: [32]byte(sum.Sum(nil))})
 	}

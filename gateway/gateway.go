@@ -28,8 +28,10 @@ type Options struct {
 	Registry *prometheus.Registry // where the metrics go; nil: one of its own
 
 	Store   cache.Store
-	Journal cache.Journal   // attempts, so that a crash leaves none uncounted; nil: not kept
-	Lost    []cache.Attempt // those that a dead process left in the journal: booked as ambiguous
+	Journal cache.Journal // attempts, so that a crash leaves none uncounted; nil: not kept
+	// Lost has those booked, as ambiguous, that a dead process left in the
+	// journal, and then forgets them; nil: there are none.
+	Lost func(book func([]cache.Attempt))
 
 	Keys       []ClientKey   // empty: open
 	AuthOpen   bool          // auth.open: the operator opened a listener that others can reach
@@ -168,7 +170,9 @@ func New(o Options) (*Gateway, error) {
 		g.records.GiveBack = b.GiveBack
 	}
 	g.base, g.cancel = context.WithCancelCause(context.Background())
-	g.bookLost(o.Lost)
+	if o.Lost != nil {
+		o.Lost(g.bookLost)
+	}
 	return g, nil
 }
 

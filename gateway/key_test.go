@@ -56,6 +56,7 @@ func TestDerivedKeyTellsApart(t *testing.T) {
 		`{"model":"m","x":{"a":1,"a":2}}`, `{"model":"m","x":{"a":2}}`,
 		`{"model":"m","x":"\ud800"}`, `{"model":"m","x":"\ufffd"}`,
 		`{"model":"m","MODEL":"n"}`,
+		`{"model":"m","\ud800":1}`, `{"model":"m","\ud801":1}`, `{"model":"m","\ufffd":1}`, "{\"model\":\"m\",\"\xff\":1}", "{\"model\":\"m\",\"\xfe\":1}",
 	}
 	seen := map[cache.Key]string{}
 	for _, b := range bodies {

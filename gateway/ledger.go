@@ -15,6 +15,9 @@ const maxName = 256
 // named gives a name as the ledger keeps it.
 func named(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxName)], "") }
 
+// kept is named without what it is a part of: a body is large.
+func kept(s string) string { return strings.Clone(named(s)) }
+
 // book counts a request that is over, in the metrics and the ledger alike.
 func (g *Gateway) book(ev *event) {
 	if ev.op.name == unknownPath.name { // no operation: models, unknown paths

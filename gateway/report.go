@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -10,56 +11,69 @@ import (
 )
 
 // report answers /api/report: since, by and format as the report command has
-// them, and further until, zone, monthly and retry_rate.
+// them, and further until, zone, monthly and retry_rate. All of it is looked at
+// before the ledger is.
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request) {
 	q, refused := g.reportQuery(r)
 	if refused != nil {
 		g.refuse(w, &unknownPath, refused)
 		return
 	}
-	sums, err := report.Make(r.Context(), g.opt.Store, q, time.Now())
-	if err != nil {
+	sums, err := report.Make(r.Context(), g.opt.Store, q.Query, time.Now())
+	switch {
+	case err != nil:
 		g.refuse(w, &unknownPath, &refusal{status: 503, code: "store_unavailable", reason: reasonStoreAway, retry: true,
 			message: "the store can't be read: " + err.Error()})
-		return
-	}
-	ask := r.URL.Query()
-	switch ask.Get("format") {
-	case "", "json":
-		g.writeReport(w, sums, ask.Get("monthly"), ask.Get("retry_rate"))
-	case "csv":
+	case q.csv:
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 		w.Header().Set("Content-Disposition", `attachment; filename="oncegate-report.csv"`)
 		sums.CSV(w, q.By)
+	case q.monthly == 0:
+		writeJSON(w, sums)
 	default:
-		g.refuse(w, &unknownPath, badBody("format can be json or csv", "format"))
+		writeJSON(w, struct {
+			*report.Report
+			WhatIf *report.WhatIf `json:"what_if"`
+		}{sums, sums.WhatIf(q.monthly, q.retryRate)})
 	}
 }
 
-// writeReport writes the JSON of the contract; what_if is there if it was asked for.
-func (g *Gateway) writeReport(w http.ResponseWriter, sums *report.Report, monthly, rate string) {
+// reportQuery is what a report is asked for.
+type reportQuery struct {
+	report.Query
+	csv       bool
+	monthly   int64 // 0: no what_if
+	retryRate float64
+}
+
+// form reads how the report is to be written.
+func (q *reportQuery) form(ask url.Values) *refusal {
+	switch ask.Get("format") {
+	case "", "json":
+	case "csv":
+		q.csv = true
+	default:
+		return badBody("format can be json or csv", "format")
+	}
+	monthly, rate := ask.Get("monthly"), ask.Get("retry_rate")
 	if monthly == "" && rate == "" {
-		writeJSON(w, sums)
-		return
+		return nil
 	}
-	n, err := strconv.ParseInt(monthly, 10, 64)
-	if err != nil || n < 1 {
-		g.refuse(w, &unknownPath, badBody("monthly is a number of requests, from 1; it goes with retry_rate", "monthly"))
-		return
+	if q.csv {
+		return badBody("monthly and retry_rate are for json: a CSV has one table", "monthly")
 	}
-	part, err := strconv.ParseFloat(rate, 64)
-	if err != nil || !(part >= 0 && part <= 1) {
-		g.refuse(w, &unknownPath, badBody("retry_rate is a part from 0 to 1, 0.1 for one in ten; it goes with monthly", "retry_rate"))
-		return
+	var err error
+	if q.monthly, err = strconv.ParseInt(monthly, 10, 64); err != nil || q.monthly < 1 {
+		return badBody("monthly is a number of requests, from 1; it goes with retry_rate", "monthly")
 	}
-	writeJSON(w, struct {
-		*report.Report
-		WhatIf *report.WhatIf `json:"what_if"`
-	}{sums, sums.WhatIf(n, part)})
+	if q.retryRate, err = strconv.ParseFloat(rate, 64); err != nil || !(q.retryRate >= 0 && q.retryRate <= 1) {
+		return badBody("retry_rate is a part from 0 to 1, 0.1 for one in ten; it goes with monthly", "retry_rate")
+	}
+	return nil
 }
 
 // reportQuery reads what is asked for.
-func (g *Gateway) reportQuery(r *http.Request) (q report.Query, _ *refusal) {
+func (g *Gateway) reportQuery(r *http.Request) (q reportQuery, _ *refusal) {
 	ask := r.URL.Query()
 	for name := range ask {
 		switch name {
@@ -92,5 +106,5 @@ func (g *Gateway) reportQuery(r *http.Request) (q report.Query, _ *refusal) {
 	if !q.Since.Before(q.Until) {
 		return q, badBody("since must be before until", "since")
 	}
-	return q, nil
+	return q, q.form(ask)
 }

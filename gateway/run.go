@@ -38,7 +38,10 @@ type run struct {
 	marked bool         // the same call failed a moment ago
 	booked []cache.Line // what they come to in the ledger
 	noted  []uint64     // their ids in the journal
-	answer              // of the attempt under way, or of the last one
+	// unheard: the store did not hear how the call ended, and may never: what
+	// the journal has stays there for the next start.
+	unheard bool
+	answer  // of the attempt under way, or of the last one
 }
 
 func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
@@ -77,8 +80,10 @@ func (r *run) end() {
 			r.finish(cache.Failed, 0, head, body)
 		}
 	}
-	for _, id := range r.noted { // they are booked
-		r.g.opt.Journal.End(id)
+	if !r.unheard {
+		for _, id := range r.noted { // they are booked
+			r.g.opt.Journal.End(id)
+		}
 	}
 	r.timer.Stop()
 	r.cancel(nil)
@@ -141,14 +146,20 @@ func (r *run) finish(state cache.State, keep time.Duration, head *cache.Head, bo
 	r.record(cache.Result{State: state}, keep, false, head, last)
 }
 
-// record ends the record, and books what it came to. A claim that was lost
-// books nothing: who took it over did.
+// record ends the record, and books what it came to. Of a claim that was lost
+// who took it over has booked the attempts, but where a journal tells of them:
+// that takes them for booked once this run ends.
 func (r *run) record(res cache.Result, keep time.Duration, disk bool, head *cache.Head, last []cache.Frame) {
 	r.entry.Lines = r.lines(head)
 	if r.entry.Private() {
 		r.g.opt.Store.Book(r.entry.Lines...)
 	}
-	r.entry.Settle(res, keep, disk, last...)
+	switch err := r.entry.Settle(res, keep, disk, last...); {
+	case errors.Is(err, cache.ErrAway):
+		r.unheard = true
+	case errors.Is(err, cache.ErrFenced) && r.g.opt.Journal != nil:
+		r.g.opt.Store.Book(r.entry.Lines...)
+	}
 }
 
 // retention says how long a call's answer is kept: longer for a longer input,

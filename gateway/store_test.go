@@ -4,13 +4,16 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
 	"oncegate/cache"
 	"oncegate/cache/cachetest"
 	"oncegate/gateway"
+	"oncegate/providers"
 )
 
 // remote is a store that can be away, and that a crash may take things from.
@@ -91,6 +94,54 @@ func TestCompletionsAreRefusedWithoutTheStore(t *testing.T) {
 	}
 	if n := h.calls.Load(); n != 2 {
 		t.Errorf("%d calls", n)
+	}
+}
+
+// noting is a store that is told what to book should this node die.
+type noting struct {
+	cache.Store
+	mu    sync.Mutex
+	noted []string // providers, of each note
+}
+
+func (n *noting) Note(_ cache.Hold, lapses []cache.Line) error {
+	var who []string
+	for _, l := range lapses {
+		who = append(who, l.Provider)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.noted = append(n.noted, strings.Join(who, " "))
+	return nil
+}
+
+// A claim tells of an attempt at the first target: what goes elsewhere is noted,
+// be it the first.
+func TestAttemptsThatTheClaimDidNotTellOfAreNoted(t *testing.T) {
+	throttled := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "50")
+		w.WriteHeader(429)
+	}))
+	defer throttled.Close()
+	var store *noting
+	h := newHouse(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, func(o *gateway.Options) {
+		relay, err := providers.New(providers.Options{Name: "throttled", BaseURL: throttled.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(relay.Close)
+		store = &noting{Store: o.Store}
+		o.Store, o.Journal = store, nil
+		o.Upstreams = append(o.Upstreams, gateway.Upstream{Provider: relay})
+		o.Models = []gateway.Model{{Name: "*", Targets: []gateway.ModelTarget{{Upstream: "throttled", Weight: 1}, {Upstream: "up"}}}}
+	})
+	for _, id := range []string{"1", "2"} {
+		if a := h.post("/v1/chat/completions", hi, "Idempotency-Key", id); a.status != 200 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	if want := []string{"throttled up", "up"}; !slices.Equal(store.noted, want) {
+		t.Errorf("noted %q, want %q", store.noted, want)
 	}
 }
 

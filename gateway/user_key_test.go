@@ -1,7 +1,10 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 
 	"oncegate/cache"
@@ -67,4 +70,35 @@ func TestUsersInABodyInAnyOrder(t *testing.T) {
 	if keyOf(t, `{"model":"m","metadata":{"user_id":"a"},"user":"b"}`) == keyOf(t, `{"model":"m","metadata":{"user_id":"b"},"user":"a"}`) {
 		t.Error("swapped users are one call")
 	}
+}
+
+// What is remembered of bodies that were seen is no part of them: clients say
+// how large those are.
+func TestLittleIsRememberedOfABody(t *testing.T) {
+	g := &Gateway{documents: newDocuments()}
+	long := strings.Repeat("x", 1<<20)
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for n := range 30 {
+		for _, body := range []string{
+			fmt.Sprintf(`{"model":"m","user":"%d%s"}`, n, long),
+			fmt.Sprintf(`{"model":"m","safety_identifier":"%d%s"}`, n, long),
+			fmt.Sprintf(`{"model":"m","metadata":{"user_id":"%d","x":"%s"}}`, n, long),
+		} {
+			c := &call{op: &operations[0]}
+			c.up.Body = []byte(body)
+			if d, refused := g.document(c); refused != nil || len(d.user()) == 0 || len(d.user()) > maxName {
+				t.Fatalf("%v, a user of %d bytes", refused, len(d.user()))
+			}
+		}
+	}
+	if after := heap(); after > before+20<<20 {
+		t.Errorf("%d MiB are held for 90 bodies", (after-before)>>20)
+	}
+	runtime.KeepAlive(g)
 }

@@ -3,6 +3,7 @@ package providers
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -45,6 +46,10 @@ var errLongHead = fmt.Errorf("the head of the answer is longer than %d bytes", m
 
 func newConnection(c *markedConn) *connection {
 	k := &connection{markedConn: c, quiet: quietness(c.Conn)}
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		beneath := k.quiet
+		k.quiet = func() bool { return beneath() && nothingLeft(t) }
+	}
 	k.in = *bufio.NewReaderSize(k, readBuffer)
 	return k
 }

@@ -3,6 +3,7 @@ package providers
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -84,6 +85,73 @@ func TestClosedWhileIdle(t *testing.T) {
 				t.Errorf("%d calls on %d connections", u.calls(), u.connections())
 			}
 		})
+	}
+}
+
+// corked is a connection that sends what is written to it in one piece.
+type corked struct {
+	net.Conn
+	held []byte
+	on   bool
+}
+
+func (c *corked) Write(p []byte) (int, error) {
+	if c.on {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *corked) uncork() {
+	c.on = false
+	c.Conn.Write(c.held)
+}
+
+// What nobody asked for may have come along with the end of the answer, and be
+// with TLS already, where the kernel knows nothing of it.
+func TestWordsThatNobodyAskedForBeneathTLS(t *testing.T) {
+	secure := httptest.NewTLSServer(nil)
+	defer secure.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upstream{url: "https://" + l.Addr().String(), scripts: []func(net.Conn){
+		func(c net.Conn) {
+			cork := c.(*tls.Conn).NetConn().(*corked)
+			cork.on = true
+			json200(ok200)(c)
+			json200(`{"choices":[{}],"id":"of nobody"}`)(c)
+			cork.uncork()
+		},
+		json200(ok200),
+	}}
+	var conns sync.WaitGroup
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			u.mu.Lock()
+			u.accepted++
+			u.mu.Unlock()
+			conns.Go(func() { u.converse(tls.Server(&corked{Conn: c}, secure.TLS)) })
+		}
+	})
+	r := relay(t, u)
+	t.Cleanup(func() { r.Close(); l.Close(); conns.Wait() })
+	r.dialer.tls.RootCAs = secure.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	r.dialer.tls.ServerName = "example.com"
+	for range 3 {
+		if got := try(t, r, call(Chat, hi)); got.err != nil || got.bytes() != ok200 {
+			t.Fatalf("%v %s", got.err, got.bytes())
+		}
+		settle(r)
+	}
+	if u.calls() != 3 || u.connections() != 2 {
+		t.Errorf("%d calls on %d connections", u.calls(), u.connections())
 	}
 }
 
@@ -183,7 +251,12 @@ func TestALateEndSparesTheNextAttempt(t *testing.T) {
 // Whatever ends early, no answer is given to another request: the worst that
 // reused connections could do.
 func TestAnswersBelongToTheirRequests(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	t.Run("plain", func(t *testing.T) { answersBelong(t, httptest.NewServer) })
+	t.Run("TLS", func(t *testing.T) { answersBelong(t, httptest.NewTLSServer) })
+}
+
+func answersBelong(t *testing.T, start func(http.Handler) *httptest.Server) {
+	s := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		id := gjson.GetBytes(body, "id").Str
 		w.Header().Set("Content-Type", "application/json")
@@ -201,6 +274,9 @@ func TestAnswersBelongToTheirRequests(t *testing.T) {
 	}))
 	defer s.Close()
 	r := relay(t, &upstream{url: s.URL})
+	if c := s.Certificate(); c != nil {
+		r.dialer.tls.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	}
 	var whole atomic.Int64
 	var all sync.WaitGroup
 	for worker := range 16 {

@@ -2,7 +2,10 @@ package providers
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -93,4 +96,15 @@ func beneathTLS(c net.Conn) net.Conn {
 		return t.NetConn()
 	}
 	return c
+}
+
+// nothingLeft says that TLS has read nothing ahead that it was not asked for
+// yet: the kernel does not know of that any more. A read that is out of time
+// before it begins gives what is there, and harms nothing.
+func nothingLeft(c *tls.Conn) bool {
+	var b [1]byte
+	c.SetReadDeadline(time.Unix(1, 0))
+	n, err := c.Read(b[:])
+	c.SetReadDeadline(time.Time{})
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }

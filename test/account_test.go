@@ -252,6 +252,7 @@ func TestReportQuery(t *testing.T) {
 		"by=color": "by can be model, provider", "since=yesterday": "since is how long ago", "since=1h&until=2h": "since must be before until",
 		"zone=Mars/Olympus": "zone is a name of the IANA", "format=xml": "format can be", "sinze=1h": `not \"sinze\"`,
 		"monthly=0&retry_rate=0.1": "monthly is a number", "monthly=10": "retry_rate is a part", "monthly=10&retry_rate=2": "retry_rate is a part",
+		"format=csv&monthly=10&retry_rate=0.1": "a CSV has one table",
 	} {
 		if status, body := adminAsk(t, g, "/api/report?"+query); status != 400 || !strings.Contains(body, word) {
 			t.Errorf("%s: %d %s", query, status, body)

@@ -51,7 +51,7 @@ func TestKillNine(t *testing.T) {
 			t.Fatalf("%d of %d: role %d", n, settled, g.Role)
 		}
 	}
-	lost := s.Journal().Lost()
+	lost := lost(s.Journal())
 	if len(lost) == 0 || lost[0].Target != "mock/first" {
 		t.Fatalf("lost %+v", lost)
 	}

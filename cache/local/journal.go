@@ -47,7 +47,7 @@ type Journal struct {
 	timed   bool   // a flush is on its way
 	closed  bool
 	lost    []cache.Attempt
-	earlier []string // segments of dead processes; they go when lost was handed out
+	earlier []string // segments of dead processes; they go when lost is booked
 }
 
 var _ cache.Journal = (*Journal)(nil)
@@ -101,7 +101,7 @@ func openJournal(dir string, segment int64, oops func(string, error)) (*Journal,
 		return nil, err
 	}
 	if len(j.lost) == 0 {
-		j.Lost() // nothing to hand out, so nothing to keep
+		j.Lost(nil) // nothing to book, so nothing to keep
 	}
 	return j, nil
 }
@@ -110,18 +110,20 @@ func globEscape(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// Lost gives the attempts that dead processes had begun and not ended, the
+// Lost has the attempts booked that dead processes had begun and not ended, the
 // oldest first: once, for they are forgotten then. A process that dies before
-// it asks leaves them to the next.
-func (j *Journal) Lost() []cache.Attempt {
+// leaves them to the next.
+func (j *Journal) Lost(book func([]cache.Attempt)) {
 	j.mu.Lock()
 	lost, earlier := j.lost, j.earlier
 	j.lost, j.earlier = nil, nil
 	j.mu.Unlock()
+	if len(lost) > 0 {
+		book(lost)
+	}
 	for _, name := range earlier {
 		j.tell(os.Remove(name))
 	}
-	return lost
 }
 
 func (j *Journal) tell(err error) {

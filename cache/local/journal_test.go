@@ -41,8 +41,14 @@ func begin(t testing.TB, j *Journal, n int) uint64 {
 	return id
 }
 
+// lost gives what the journal has booked.
+func lost(j *Journal) (all []cache.Attempt) {
+	j.Lost(func(lost []cache.Attempt) { all = lost })
+	return all
+}
+
 func lostFences(j *Journal) (s string) {
-	for _, a := range j.Lost() {
+	for _, a := range lost(j) {
 		s += fmt.Sprint(a.Fence, " ")
 	}
 	return strings.TrimSpace(s)
@@ -63,7 +69,7 @@ func TestJournalLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		j := journalIn(t, dir, 0)
-		if lost := j.Lost(); lost != nil {
+		if lost := lost(j); lost != nil {
 			t.Fatalf("a first start lost %v", lost)
 		}
 		started := time.Now()
@@ -85,7 +91,16 @@ func TestJournalLost(t *testing.T) {
 		if four <= three {
 			t.Errorf("id %d after %d", four, three)
 		}
-		lost := j.Lost()
+		var lost []cache.Attempt
+		j.Lost(func(booked []cache.Attempt) {
+			lost = booked
+			if names, _ := segments(t, dir); len(names) != 2 {
+				t.Errorf("%q while they are booked: a crash would lose them", names)
+			}
+		})
+		if names, _ := segments(t, dir); len(names) != 1 {
+			t.Errorf("%q once they are booked", names)
+		}
 		if len(lost) != 2 || lost[1].Fence != 3 {
 			t.Fatalf("lost %+v", lost)
 		}
@@ -93,9 +108,7 @@ func TestJournalLost(t *testing.T) {
 		if lost[0] != want {
 			t.Errorf("lost %+v, want %+v", lost[0], want)
 		}
-		if again := j.Lost(); len(again) != 0 {
-			t.Errorf("and again %+v", again)
-		}
+		j.Lost(func(again []cache.Attempt) { t.Errorf("and again %+v", again) })
 		j.End(one) // another process's
 		j.crash()
 
@@ -291,7 +304,7 @@ func TestJournalTogether(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	lost := journalIn(t, dir, 0).Lost()
+	lost := lost(journalIn(t, dir, 0))
 	if len(lost) != 32 {
 		t.Fatalf("lost %d, want 32", len(lost))
 	}

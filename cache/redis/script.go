@@ -14,14 +14,14 @@ type script struct {
 }
 
 func newScript(name, text string) *script {
-	text = common + text
+	text = preamble + text
 	sum := sha1.Sum([]byte(text))
 	return &script{name, text, hex.EncodeToString(sum[:])}
 }
 
 var (
-	//go:embed lua/common.lua
-	common string
+	//go:embed lua/preamble.lua
+	preamble string
 	//go:embed lua/claim.lua
 	claimText string
 	//go:embed lua/renew.lua

@@ -24,7 +24,7 @@ import (
 type opened struct {
 	cache.Store
 	journal cache.Journal
-	lost    []cache.Attempt
+	lost    func(book func([]cache.Attempt)) // has those booked that a dead process left in it
 }
 
 // openStore opens the store. The embedded one waits for another process to
@@ -54,7 +54,7 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	if err != nil {
 		return opened{}, err
 	}
-	return opened{Store: s, journal: s.Journal(), lost: s.Journal().Lost()}, nil
+	return opened{Store: s, journal: s.Journal(), lost: s.Journal().Lost}, nil
 }
 
 // newGateway makes the gateway that the configuration describes. Mock

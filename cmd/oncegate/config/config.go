@@ -55,7 +55,7 @@ type Config struct {
 type Server struct {
 	// Address of the data listener. Not loopback and no auth.keys: refused at start, unless auth.open is true.
 	Listen string `yaml:"listen" default:"127.0.0.1:8080"`
-	// Address of the admin listener: metrics, targets and probes. Not loopback and no auth.admin_token: refused at start.
+	// Address of the admin listener: metrics, the report, targets and probes. Not loopback and no auth.admin_token: refused at start.
 	AdminListen string `yaml:"admin_listen" default:"127.0.0.1:8081"`
 	// The largest request body, decoded. Beyond it: 413.
 	MaxBody Size `yaml:"max_body" default:"32MiB" above:"0"`

@@ -3,9 +3,7 @@
 -- A record is a hash:
 --   state    dispatched, completed, failed or released
 --   fence    of the latest claim; print: its fingerprint; leader: its nonce
---   target   where its latest attempt upstream went, if that was said
---   lapsed   1: that claim took over from a holder whose lease had run out;
---            was: the target of that one
+--   lapsed   1: that claim took over from a holder whose lease had run out
 --   node     the gateway that leads, to tell it that its log is wanted
 --   lease    when it ends;  wanted  1: somebody on another node reads the log
 --   settler  the nonce of the settlement;  settled  when;  cut, frames: its result
