@@ -49,6 +49,9 @@ func (r *Relay) upstreamBody(c *Call, model string) []byte {
 	if n == 2 && edits[1].at < edits[0].at {
 		edits[0], edits[1] = edits[1], edits[0]
 	}
+	if n == 2 && edits[1].at < edits[0].to { // in each other: it is not the JSON it is taken for
+		return c.Body
+	}
 	return apply(c.Body, edits[:n])
 }
 

@@ -101,6 +101,7 @@ func TestBothEdits(t *testing.T) {
 func FuzzEdits(f *testing.F) {
 	f.Add(`{"model":"m1","stream":true,"stream_options":{"include_usage":false,"x":[1]},"n":9007199254740993}`, "m2")
 	f.Add(`{"a":{"model":"m1"},"m\u006fdel":"m1","z":1}`, "\u00e9\"")
+	f.Add(`{"m\u006fdel""}"`, "\u00e9") // no JSON: its edits are in each other
 	f.Fuzz(func(t *testing.T, in, model string) {
 		c := &Call{Wire: Chat, Stream: true, Body: []byte(in), Model: "-"}
 		r := &Relay{askUsage: true}
