@@ -5,10 +5,10 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 status=0
 
-# silent COMMAND...: what it prints is a fault.
+# silent COMMAND...: what it prints is a fault, but for the modules it has to fetch.
 silent() {
 	local out
-	out=$("$@" 2>&1) && [ -z "$out" ] && return
+	out=$("$@" 2>&1 | sed '/^go: downloading /d'; exit "${PIPESTATUS[0]}") && [ -z "$out" ] && return
 	echo "$*:"
 	echo "$out"
 	status=1
