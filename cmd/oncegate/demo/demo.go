@@ -146,8 +146,8 @@ func (r *Result) Print(w io.Writer) error {
 		fmt.Fprintf(&out, "%-*s  %7d %s  %7d %s\n", width, row.Scene, row.Without, row.Unit, row.With, row.Unit)
 	}
 	l := r.Latency
-	fmt.Fprintf(&out, "%-*s  %14s  %14s\n", width, fmt.Sprintf("latency that it adds, over %d calls one after the other: median, p99", l.Calls),
-		millis(l.Median), millis(l.P99))
+	fmt.Fprintf(&out, "\nOver %d calls one after the other the gateway added %s to the median and %s to the 99th percentile.\n",
+		l.Calls, millis(l.Median), millis(l.P99))
 	_, err := io.WriteString(w, out.String())
 	return err
 }
