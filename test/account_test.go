@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -429,5 +430,58 @@ func TestAccountThroughKills(t *testing.T) {
 		if total.Attempts.Billed == 0 || total.Billed.Tokens.Input != 3*total.Attempts.Billed {
 			t.Fatalf("%+v", total)
 		}
+	}
+}
+
+// And through a Redis that stands still, and a node that dies on it.
+func TestAccountThroughRedisStalls(t *testing.T) {
+	t.Parallel()
+	u := up.New(t)
+	var answered atomic.Int64
+	u.Choose(func(c *up.Call) up.Step {
+		return up.Seq(up.Pause(time.Duration(rand.IntN(20))*time.Millisecond), func(x *up.Exchange) {
+			answered.Add(1)
+			priced("m", `{"prompt_tokens":3,"completion_tokens":4}`)(x)
+		})
+	})
+	r, a, b := nodes(t, u, dear)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for client := range 6 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				g := []*harness.Gateway{a, b}[n%2]
+				g.Try("POST", harness.Chat, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%d %d"}]}`, client, n))
+			}
+		})
+	}
+	more := func(n int) {
+		before := u.N()
+		harness.Eventually(t, 30*time.Second, "calls are made", func() bool { return u.N() > before+n })
+	}
+	more(60)
+	r.Pause()
+	more(60) // unprotected
+	r.Continue()
+	more(60)
+	close(stop)
+	wg.Wait()
+	idle(t, a)
+	idle(t, b)
+	harness.Eventually(t, 30*time.Second, "the figures hold", func() bool {
+		status, _ := adminAsk(t, b, "/api/report")
+		if status != 200 { // it may still be away
+			return false
+		}
+		at := account(t, b, "").Total.Attempts
+		return at.Billed <= answered.Load() && answered.Load() <= at.Billed+at.Ambiguous
+	})
+	if total := account(t, b, "").Total; total.Billed.Tokens.Input != 3*total.Attempts.Billed || total.Attempts.Billed < 100 {
+		t.Errorf("%+v", total)
 	}
 }
