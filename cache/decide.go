@@ -1,5 +1,7 @@
 package cache
 
+import "time"
+
 // View is what Decide needs to know of a record.
 type View struct {
 	State       State
@@ -7,6 +9,12 @@ type View struct {
 	Lapsed      bool // Dispatched: the lease ran out
 	Cut         bool // Completed: see Result.Cut
 	Owed        bool // at least one debt that still counts
+
+	// Of writes.
+	Doubt bool          // Claimed, Dispatched: an earlier claim's outcome is in doubt
+	Sent  time.Duration // how long ago the first dispatch that is in doubt was
+	Age   time.Duration // how long ago it settled
+	Kept  bool          // Completed: the answer is there
 }
 
 // Decision is what a claim on a record comes to.
@@ -15,12 +23,16 @@ type Decision struct {
 	Share    Share
 	TakeDebt bool // the request takes one debt
 	Lapsed   bool // see Grant.Lapsed
+	Again    bool // Lead: of an unknown outcome, whose origin and first dispatch stand
 }
 
 // Decide says what a request is that finds a record in this state. An engine
 // applies it atomically with its effect; a record past its retention is
 // Absent.
 func Decide(c Claim, v View) Decision {
+	if c.Write != nil {
+		return decideWrite(c, v)
+	}
 	switch {
 	case v.State == Absent || v.State == Released:
 		return Decision{Role: Lead}

@@ -41,6 +41,11 @@ const (
 	Completed
 	Failed   // a final failure, kept for a moment so that repeats get it too
 	Released // given up by its holder: the next caller claims it
+
+	// Of writes only; see Write.
+	Claimed   // nothing was sent
+	Unknown   // sent, and nobody knows what became of it
+	Tombstone // completed, and the answer is no longer kept
 )
 
 // Claim asks what a request is, and makes it the leader when nobody leads.
@@ -56,6 +61,7 @@ type Claim struct {
 	// is booked with the claim that takes it over, or when it is forgotten. An
 	// engine whose nodes keep a Journal books nothing.
 	Lapses []Line
+	Write  *Write // nil: a completion
 }
 
 // Role is what a claim found the request to be.
@@ -67,6 +73,11 @@ const (
 	Replay                   // read the settled result
 	Mismatch                 // the same explicit key with another fingerprint
 	Twin                     // in flight, but the mode may not share it: run privately
+
+	// Of writes only.
+	InDoubt // nobody knows whether it happened; Grant.Result says what is known
+	Gone    // it ran, and its answer is not kept; likewise
+	Aged    // see Write.Aged
 )
 
 // Share is the word for why an answer was shared.
@@ -87,7 +98,11 @@ type Grant struct {
 	Share  Share     // Follow and Replay: why
 	Result *Result   // Replay: what to read; it must not be changed
 	At     time.Time // when it was granted, by the store's clock; zero: the engine does not say
-	Lapsed bool      // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous
+	Lapsed bool      // Lead: taken over from a holder whose lease ran out, so its attempt is ambiguous; InDoubt: this claim found that out
+	// Origin, of a write: the fence of the claim that the operation began with.
+	// It stands while an unknown outcome is run again, so that the upstream gets
+	// the same key.
+	Origin Fence
 }
 
 // Hold names a claim that its leader holds.
@@ -98,11 +113,16 @@ type Hold struct {
 
 // Result is how a record ended.
 type Result struct {
-	State   State // Completed, Failed, Released
+	State   State // Completed, Failed, Released, Unknown
 	Frames  []Frame
 	Settled time.Time // set by the engine; of a Grant by this process's clock
 	Ended   time.Time // see Settlement
 	Cut     bool      // finished by length or content filter: never a mere duplicate's answer
+
+	// Of a write: what is remembered when the frames are not there (any more).
+	Status int      // the upstream's; 0: it sent none
+	Size   int64    // bytes of its body
+	Sum    [32]byte // SHA-256 of them
 }
 
 // Settlement ends a record.
@@ -110,6 +130,7 @@ type Settlement struct {
 	Nonce  Nonce
 	Result Result
 	Keep   time.Duration // how long the result answers repeats, from now; of a failure the memo
+	Memory time.Duration // of a write that completed: how long its key is remembered, from now; at least Keep
 	Owed   []time.Time   // when clients left without all of it, at most Debt ago
 	Debt   time.Duration // how long each of Owed counts
 	Ended  time.Time     // from when on, by the store's clock, its readers may have had their end; zero: not before this
@@ -156,12 +177,20 @@ type Store interface {
 	Read(ctx context.Context, h Hold, from int) (frames []Frame, result *Result, err error)
 	// Settle ends the record. Completed and failed results answer repeats
 	// for s.Keep; a released record is gone at once, its fence remembered.
+	//
+	// A write is settled durably, from Dispatched or, by a late result of the
+	// same fence, from Unknown; released from Claimed too. Where an earlier
+	// claim's outcome is in doubt, released means unknown again. The frames of an
+	// unknown outcome are for those who follow, and not kept; one that completed
+	// without frames is Gone to repeats. From Unknown nothing is booked: the
+	// doubt was.
 	Settle(ctx context.Context, h Hold, s Settlement) error
 	// Owe says that a client was left without all of the settled answer: the
 	// next unmarked repeat within d may take it. On a record that is gone or
 	// was claimed anew it does nothing.
 	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
 	Ledger
+	Writes
 	// Secret is what all keys are derived from. The store makes it at first
 	// start; it never changes afterwards.
 	Secret(ctx context.Context) ([]byte, error)
