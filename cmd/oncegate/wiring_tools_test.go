@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"oncegate/cmd/oncegate/config"
+	"oncegate/gateway"
+)
+
+// What the file says of a tool is what the gateway has.
+func TestToolsReachTheGateway(t *testing.T) {
+	conf, err := config.Load(config.Source{File: "config.yaml", Data: []byte(`
+policy: {attempts: 4}
+tools:
+  - name: payments
+    base_url: https://api.example
+    headers: {authorization: "Bearer hunter2"}
+    key: required
+    key_from: [/idempotency_key]
+    key_fields: [/order_id]
+    window: 1h
+    upstream_key_header: Idempotency-Key
+    not_executed: [503]
+    probe: {get: "/v1?ref={/ref}", executed: /data/0, absent_after: 1m}
+    reads: ["POST /search", "PUT /a/*"]
+    replay_headers: [x-payment-id]
+    policy: {timeouts: {first_byte: 9s}}
+  - {name: plain, base_url: mock}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	got, err := newTool(ctx, conf, conf.Tools[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := got.Policy
+	if p.Attempts != 4 || p.Timeouts.FirstByte != 9*time.Second || p.Timeouts.Idle != 5*time.Minute {
+		t.Errorf("policy: %+v", p)
+	}
+	want := gateway.Tool{
+		Name: "payments", KeyRequired: true, KeyFrom: []string{"/idempotency_key"}, KeyFields: []string{"/order_id"}, Window: time.Hour,
+		UpstreamKeyWindow: 30 * time.Minute, NotExecuted: []int{503},
+		Probe: &gateway.Probe{Get: "/v1?ref={/ref}", Executed: "/data/0", AbsentAfter: time.Minute},
+		Reads: []gateway.ToolRead{{Method: "POST", Path: "/search"}, {Method: "PUT", Path: "/a/*"}}, ReplayHeaders: []string{"X-Payment-Id"},
+		Wait: 30 * time.Second, Policy: p,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if h := toolHeaders(conf.Tools[0]); fmt.Sprint(h) != "map[Authorization:[Bearer hunter2]]" {
+		t.Errorf("headers: %v", h)
+	}
+	plain, err := newTool(ctx, conf, conf.Tools[1])
+	if err != nil || plain.KeyRequired || plain.Probe != nil || plain.UpstreamKeyWindow != 0 {
+		t.Errorf("%+v %v", plain, err)
+	}
+}
