@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"oncegate/policy"
+	"oncegate/providers"
 )
 
 // Tool is one HTTP API that clients reach at /tools/NAME/...
 type Tool struct {
-	Name string
+	Name     string
+	Upstream *providers.Tool
 
 	KeyRequired bool          // a write without a key is refused
 	KeyFrom     []string      // JSON pointers into the body: the first that points at a text or number is the key
