@@ -64,7 +64,7 @@ func (t *tool) split(h http.Header) (shared, own map[string][]string) {
 		switch {
 		case slices.Contains(replayedHeaders, name), slices.Contains(t.ReplayHeaders, name):
 			shared[name] = values
-		case toolOwned(name):
+		case toolOwned(name), name == "Content-Length": // that of a HEAD
 			own[name] = values
 		}
 	}

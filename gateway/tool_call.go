@@ -23,7 +23,7 @@ func (g *Gateway) readTool(w http.ResponseWriter, r *http.Request, ev *event, wh
 	switch {
 	case t == nil:
 		return nil, toolNotFound(name)
-	case r.Method == http.MethodConnect:
+	case r.Method == http.MethodConnect || r.Method == http.MethodTrace: // neither is a call
 		return nil, methodNotAllowed(r.Method, "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE")
 	}
 	ev.tool, ev.target = t.Name, t.Name
@@ -45,6 +45,7 @@ func (g *Gateway) readTool(w http.ResponseWriter, r *http.Request, ev *event, wh
 	if refused != nil {
 		return nil, refused
 	}
+	r.Header.Del("Content-Encoding") // it was decoded
 	c.release, c.size = release, len(body)
 	c.up.Method = r.Method
 	c.tool.up = providers.ToolCall{Method: r.Method, Path: path, Query: r.URL.RawQuery, Header: r.Header, Body: body, Write: !read}
