@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"oncegate/policy"
+	"oncegate/providers"
 )
 
 // Tool is one HTTP API that clients reach at /tools/NAME/...
 type Tool struct {
-	Name string
+	Name     string
+	Upstream *providers.Tool
 
 	KeyRequired bool          // a write without a key is refused
 	KeyFrom     []string      // JSON pointers into the body: the first that points at a text or number is the key
@@ -51,7 +53,7 @@ func (t ToolRead) matches(method, path string) bool {
 		if i >= len(got) {
 			return false
 		}
-		if any := strings.HasPrefix(w, "{"); any && got[i] == "" || !any && w != got[i] {
+		if open := strings.HasPrefix(w, "{"); open && got[i] == "" || !open && w != got[i] {
 			return false
 		}
 	}
