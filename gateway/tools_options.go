@@ -53,7 +53,7 @@ func (t ToolRead) matches(method, path string) bool {
 		if i >= len(got) {
 			return false
 		}
-		if any := strings.HasPrefix(w, "{"); any && got[i] == "" || !any && w != got[i] {
+		if open := strings.HasPrefix(w, "{"); open && got[i] == "" || !open && w != got[i] {
 			return false
 		}
 	}
