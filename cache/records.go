@@ -26,6 +26,9 @@ type Records struct {
 	// settlement if it landed, and so that it can't land any more if it did
 	// not. Nil: the store does what is needed by itself.
 	GiveBack func(Claim, *Settlement)
+	// Landed says whether such a claim leads, and if it does not sees to it that
+	// it can't any more. Nil: it is not renewed.
+	Landed func(Claim) (h Hold, leads bool, err error)
 
 	mu       sync.Mutex
 	live     map[Key]*Entry
