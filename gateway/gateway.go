@@ -175,7 +175,7 @@ func New(o Options) (*Gateway, error) {
 		a.OnWanted(g.records.Wanted)
 	}
 	if b, ok := o.Store.(giver); ok {
-		g.records.GiveBack = b.GiveBack
+		g.records.GiveBack, g.records.Landed = b.GiveBack, b.Landed
 	}
 	g.records.Closed = g.workers.stop
 	g.probes = newProbes(g)
