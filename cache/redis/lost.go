@@ -106,14 +106,17 @@ func (l *lost) work(s *Store) {
 
 // end is safe to be repeated from its beginning.
 func (s *Store) end(c lostClaim) error {
-	reply, err := s.do(landedScript, tag(c.claim.Key), []string{recordName(c.claim.Key)},
-		nonce(c.claim.Nonce), millis(rememberReleased))
+	sc, keys := landedScript, []string{recordName(c.claim.Key)}
+	if c.claim.Write != nil {
+		sc, keys = writeLandedScript, writeKeys(c.claim.Key)
+	}
+	reply, err := s.do(sc, tag(c.claim.Key), keys, nonce(c.claim.Nonce), millis(rememberReleased))
 	if err != nil || reply[0] != "leads" || len(reply) < 2 {
 		return err
 	}
 	h := cache.Hold{Key: c.claim.Key}
 	if h.Fence, err = fence(reply[1]); err != nil {
-		return malformed(landedScript, reply)
+		return malformed(sc, reply)
 	}
 	set := cache.Settlement{Nonce: c.claim.Nonce, Result: cache.Result{State: cache.Released}}
 	if c.set != nil {
