@@ -60,8 +60,8 @@ end
 
 local role, share, over, anew = decide()
 
+if role ~= FOLLOW then meet(RECORD, w, now) end
 if role == IN_DOUBT then
-  meet(RECORD, w, now)
   local list = over == 1 and 'did' or 'told'
   redis.call('HSET', RECORD, list, note(w[list], nonce, role, share, over, w.fence, w.origin))
 elseif role == FOLLOW then
@@ -88,7 +88,6 @@ end
 local lease = now + ARGV[3]
 local origin = fence
 if anew then
-  meet(RECORD, w, now)
   settled(RECORD, w)
   origin = w.origin
   local added = knowingly and line(now, 'rerun', fence, 0, ARGV[15]) or line(now, 'again', fence, 0, '-')
