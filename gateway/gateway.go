@@ -51,6 +51,10 @@ type Options struct {
 	Upstreams   []Upstream
 	Models      []Model
 	Passthrough string // name of the upstream that any other /v1 path goes to; empty: none
+
+	Tools     []Tool
+	ToolTTL   time.Duration // how long the answer of a tool's write is kept; at most Dedupe.TTL.Max
+	Tombstone time.Duration // how long the key of a write is remembered; ToolTTL where that is longer
 }
 
 // ClientKey is one of the gateway's own keys. Hash is the SHA-256 of the key.
@@ -58,6 +62,7 @@ type ClientKey struct {
 	Name   string
 	Hash   [32]byte
 	Models []string    // names, * at the end for a prefix; empty: all
+	Tools  []string    // as Models, but nil: all; empty: none
 	Mode   *cache.Mode // nil: the model's, else the default
 
 	secret []byte
@@ -203,6 +208,8 @@ func setDefaults(o *Options) {
 	d.TTL.Long = cmp.Or(d.TTL.Long, 10*time.Minute)
 	d.TTL.Max = cmp.Or(d.TTL.Max, 7*24*time.Hour)
 	d.TTL.ScaleBytes = cmp.Or(d.TTL.ScaleBytes, 10000)
+	o.ToolTTL = cmp.Or(o.ToolTTL, 24*time.Hour)
+	o.Tombstone = cmp.Or(o.Tombstone, 7*24*time.Hour)
 	if d.Headers == nil {
 		d.Headers = []string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}
 	}

@@ -75,6 +75,8 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		Lease:       c.Store.Lease,
 		MaxAnswer:   int64(c.Store.MaxBody),
 		Passthrough: c.Passthrough,
+		ToolTTL:     min(c.Dedupe.TTL.Tool, c.Dedupe.TTL.Max),
+		Tombstone:   c.Dedupe.TTL.Tombstone,
 		Dedupe: gateway.Dedupe{
 			Mode:   config.ModeOf(c.Dedupe.Mode),
 			Wait:   c.Dedupe.Wait,
@@ -90,7 +92,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 	}
 	o.RefuseUnprotected = c.Store.OnOutage.Completions == "refuse"
 	for _, k := range c.Auth.Keys {
-		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Mode: config.ModeOf(k.Dedupe)}
+		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Tools: k.Tools, Mode: config.ModeOf(k.Dedupe)}
 		if _, err := hex.Decode(key.Hash[:], []byte(strings.TrimPrefix(k.Hash, "sha256:"))); err != nil {
 			return nil, fmt.Errorf("the hash of key %s: %w", k.Name, err)
 		}
@@ -110,6 +112,13 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 			model.Targets = append(model.Targets, gateway.ModelTarget{Upstream: t.Provider, Model: t.Model, Weight: t.Weight, Context: t.Context})
 		}
 		o.Models = append(o.Models, model)
+	}
+	for _, t := range c.Tools {
+		tool, err := newTool(ctx, c, t)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
+		}
+		o.Tools = append(o.Tools, tool)
 	}
 	return gateway.New(o)
 }
