@@ -21,6 +21,7 @@ func (g *Gateway) Data() http.Handler {
 		g.oneModel(c.Response().Writer, c.Request(), strings.TrimPrefix(c.Request().URL.Path, "/v1/models/"))
 		return nil
 	})
+	e.Any("/tools/*", func(c echo.Context) error { g.serve(c.Response().Writer, c.Request(), &toolCalls); return nil })
 	e.Any("/*", func(c echo.Context) error { g.elsewhere(c.Response().Writer, c.Request()); return nil })
 	e.HTTPErrorHandler = func(_ error, c echo.Context) { g.elsewhere(c.Response().Writer, c.Request()) }
 	return g.front(e)
@@ -49,6 +50,10 @@ func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 			g.wrongMethod(w, r, &operations[i])
 			return
 		}
+	}
+	if strings.HasPrefix(r.URL.Path, "/tools/") { // likewise
+		g.serve(w, r, &toolCalls)
+		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") && g.routes.passthrough != nil {
 		g.serve(w, r, &passthrough)

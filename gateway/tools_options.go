@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"oncegate/policy"
+	"oncegate/providers"
 )
 
 // Tool is one HTTP API that clients reach at /tools/NAME/...
 type Tool struct {
-	Name string
+	Name     string
+	Upstream *providers.Tool
 
 	KeyRequired bool          // a write without a key is refused
 	KeyFrom     []string      // JSON pointers into the body: the first that points at a text or number is the key
@@ -17,7 +19,6 @@ type Tool struct {
 	Window      time.Duration // how long after it settled a record by KeyFields is shared
 
 	UpstreamKeyWindow time.Duration // how long the upstream remembers our key; 0: it knows no keys
-	NotExecuted       []int         // statuses that it only sends before it did anything
 	Probe             *Probe        // nil: it can't be asked
 	Reads             []ToolRead    // writes by their method that only read
 	ReplayHeaders     []string      // response headers that replays have beside the usual ones; canonical
@@ -51,7 +52,7 @@ func (t ToolRead) matches(method, path string) bool {
 		if i >= len(got) {
 			return false
 		}
-		if any := strings.HasPrefix(w, "{"); any && got[i] == "" || !any && w != got[i] {
+		if open := strings.HasPrefix(w, "{"); open && got[i] == "" || !open && w != got[i] {
 			return false
 		}
 	}

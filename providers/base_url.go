@@ -17,9 +17,9 @@ type base struct {
 	names        map[string]bool
 }
 
-// parseBase reads a base_url. One without a path gets /v1; any other path is
+// parseBase reads a base_url. One without a path gets root; any other path is
 // kept as it is, but for slashes at its end. Its query goes with every call.
-func parseBase(s string) (base, error) {
+func parseBase(s, root string) (base, error) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
 		// The URL may hold a key: url.Error quotes it, its cause does not.
@@ -33,7 +33,7 @@ func parseBase(s string) (base, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
 		return base{}, errors.New("must begin with http:// or https:// and name a host")
 	case u.User != nil:
-		return base{}, errors.New("must not hold a user or password: put the credential in api_keys")
+		return base{}, errors.New("must not hold a user or password: put the credential in api_keys, a tool's in headers")
 	case u.Fragment != "":
 		return base{}, errors.New("must not hold a fragment (#)")
 	}
@@ -45,7 +45,7 @@ func parseBase(s string) (base, error) {
 		query:   u.RawQuery,
 	}
 	if b.rawPath == "" {
-		b.path, b.rawPath = "/v1", "/v1"
+		b.path, b.rawPath = root, root
 	}
 	if b.query != "" {
 		b.names = map[string]bool{}
@@ -60,6 +60,7 @@ func parseBase(s string) (base, error) {
 // query is raw. Of a parameter that base_url names too, base_url's value is
 // kept: its operator chose it. Nothing is decoded and encoded again.
 func (b *base) join(path, query string) *url.URL {
+	path = escapeRest(path)
 	u := &url.URL{Scheme: b.scheme, Host: b.host, Path: b.path + path, RawQuery: b.mergeQuery(query)}
 	if strings.IndexByte(path, '%') >= 0 || b.rawPath != b.path {
 		if plain, err := url.PathUnescape(path); err == nil {
@@ -67,6 +68,35 @@ func (b *base) join(path, query string) *url.URL {
 		}
 	}
 	return u
+}
+
+// escapeRest escapes what no path may hold as it is (| or ", say), and nothing
+// else: net/url would make a new path out of one with such a byte in it, in
+// which %2F has become a slash.
+func escapeRest(path string) string {
+	const hex = "0123456789ABCDEF"
+	for i := range len(path) {
+		if inPath(path[i]) {
+			continue
+		}
+		escaped := make([]byte, i, len(path)+8)
+		copy(escaped, path)
+		for _, c := range []byte(path[i:]) {
+			if inPath(c) {
+				escaped = append(escaped, c)
+			} else {
+				escaped = append(escaped, '%', hex[c>>4], hex[c&15])
+			}
+		}
+		return string(escaped)
+	}
+	return path
+}
+
+// inPath reports whether c may stand in an escaped path (RFC 3986, section
+// 3.3); brackets may in fact.
+func inPath(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~!$&'()*+,;=:@%[]", c) >= 0
 }
 
 // address is where to connect to.
@@ -100,15 +130,12 @@ func (b *base) secrets() []string {
 	var found []string
 	for part := range strings.SplitSeq(b.query, "&") {
 		_, value, _ := strings.Cut(part, "=")
-		name := strings.ToLower(parameter(part))
-		for _, word := range []string{"key", "token", "secret", "password", "sig"} {
-			if strings.Contains(name, word) && value != "" {
-				found = append(found, value)
-				if plain, err := url.QueryUnescape(value); err == nil && plain != value {
-					found = append(found, plain)
-				}
-				break
-			}
+		if value == "" || !namesSecret(parameter(part)) {
+			continue
+		}
+		found = append(found, value)
+		if plain, err := url.QueryUnescape(value); err == nil && plain != value {
+			found = append(found, plain)
 		}
 	}
 	return found

@@ -23,7 +23,7 @@ func TestJoin(t *testing.T) {
 		{"http://up/v1?api-version=1", "/x", "api%2Dversion=2&&y", "http://up/v1/x?api-version=1&y"},
 		{"http://up/v1?k=a%2Fb&k=c", "/x", "k=d", "http://up/v1/x?k=a%2Fb&k=c"},
 	} {
-		b, err := parseBase(c.base)
+		b, err := parseBase(c.base, "/v1")
 		if err != nil {
 			t.Fatal(c.base, err)
 		}
@@ -35,7 +35,7 @@ func TestJoin(t *testing.T) {
 
 func TestBaseURLsRefused(t *testing.T) {
 	for _, s := range []string{"", "up", "up:80/v1", "ftp://up", "http://", "http://user:hunter2@up/v1", "http://up/#x", "http://up:port?key=hunter2", "/v1", "mailto:hunter2"} {
-		_, err := parseBase(s)
+		_, err := parseBase(s, "/v1")
 		if err == nil {
 			t.Errorf("%q was taken", s)
 		} else if strings.Contains(err.Error(), "hunter2") {

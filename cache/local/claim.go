@@ -175,5 +175,12 @@ func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wan
 		return false, cache.ErrFenced
 	}
 	r.lease = now.Add(lease)
-	return r.wanted, nil
+	switch {
+	case r.wanted:
+		r.wanted, r.asked = false, now
+		r.tell() // who waits reads on, and so marks it anew
+	case now.Sub(r.asked) >= cache.Unread:
+		return false, nil
+	}
+	return true, nil
 }

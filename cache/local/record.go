@@ -39,7 +39,8 @@ type record struct {
 	// In flight.
 	lease   time.Time
 	log     []cache.Frame
-	wanted  bool          // somebody reads the log
+	wanted  bool          // somebody has read the log since asked
+	asked   time.Time     // when its readers were last asked whether they still do
 	changed chan struct{} // closed when log grows or the record settles; made on demand
 	pending *pending      // its settlement, on its way to disk
 

@@ -77,7 +77,7 @@ func (s *Store) Note(h cache.Hold, lapses []cache.Line) error {
 // Renew extends a lease, a lapsed one too if nobody took over.
 func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
 	keys := []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
-	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor))
+	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor), millis(cache.Unread))
 	if err != nil {
 		return false, err
 	}

@@ -127,7 +127,7 @@ func TestServeWithoutConfig(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Errorf("stopped with %v\n%s", err, p.log)
 	}
-	if s := p.stdout.String(); !strings.Contains(s, "no config file in sight") || !strings.Contains(s, "curl -si "+p.data) {
+	if s := p.stdout.String(); !strings.Contains(s, "no config file in sight") || !strings.Contains(s, "curl -si "+p.data+"/v1") || !strings.Contains(s, "curl -si "+p.data+"/tools/payments/payments") {
 		t.Errorf("greeting:\n%s", s)
 	}
 	if _, err := os.Stat(filepath.Join("data", "oncegate.db")); err != nil {

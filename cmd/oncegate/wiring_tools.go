@@ -7,6 +7,7 @@ import (
 
 	"oncegate/cmd/oncegate/config"
 	"oncegate/gateway"
+	"oncegate/providers"
 )
 
 // newTool makes the tool that the configuration describes. A mock's write API
@@ -19,16 +20,32 @@ func newTool(ctx context.Context, c *config.Config, t config.Tool) (gateway.Tool
 		}
 		t.BaseURL = "http://" + address
 	}
+	policy := c.PolicyOfTool(t)
+	own := make(http.Header, len(t.Headers))
+	for name, value := range t.Headers {
+		own.Set(name, value)
+	}
+	upstream, err := providers.NewTool(providers.ToolOptions{
+		Name:              t.Name,
+		BaseURL:           t.BaseURL,
+		Header:            own,
+		UpstreamKeyHeader: t.UpstreamKeyHeader,
+		Timeouts:          policy.Timeouts,
+		NotExecuted:       t.NotExecuted,
+	})
+	if err != nil {
+		return gateway.Tool{}, err
+	}
 	tool := gateway.Tool{
 		Name:              t.Name,
+		Upstream:          upstream,
 		KeyRequired:       t.Key == "required",
 		KeyFrom:           t.KeyFrom,
 		KeyFields:         t.KeyFields,
 		Window:            t.Window,
 		UpstreamKeyWindow: t.UpstreamKeyWindow,
-		NotExecuted:       t.NotExecuted,
 		Wait:              t.Wait,
-		Policy:            c.PolicyOfTool(t),
+		Policy:            policy,
 	}
 	if t.Probe.Get != "" {
 		tool.Probe = &gateway.Probe{Get: t.Probe.Get, Executed: t.Probe.Executed, AbsentAfter: t.Probe.AbsentAfter}
@@ -41,13 +58,4 @@ func newTool(ctx context.Context, c *config.Config, t config.Tool) (gateway.Tool
 		tool.ReplayHeaders = append(tool.ReplayHeaders, http.CanonicalHeaderKey(name))
 	}
 	return tool, nil
-}
-
-// toolHeaders are the headers that a tool's every call gets.
-func toolHeaders(t config.Tool) http.Header {
-	own := make(http.Header, len(t.Headers))
-	for name, value := range t.Headers {
-		own.Set(name, value)
-	}
-	return own
 }

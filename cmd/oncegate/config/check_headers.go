@@ -14,8 +14,6 @@ func unsendable(name string) (what, mend string) {
 	switch {
 	case slices.Contains(hopByHop, name):
 		return "belongs to one connection, and is not forwarded", "leave it out"
-	case name == "host":
-		return "is made of base_url", "put the host there"
 	case name == "content-length" || name == "content-encoding" || name == "expect":
 		return "is made for each body", "leave it out"
 	case name == "accept-encoding":

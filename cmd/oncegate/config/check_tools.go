@@ -112,7 +112,7 @@ func (d *decoder) checkUpstreamKey(at string, t *Tool) {
 		d.faultAt(path, strconv.Quote(name)+" is not a header name", "write it as Idempotency-Key")
 	case what != "" && !isKeyHeader(strings.ToLower(name)):
 		d.faultAt(path, strconv.Quote(name)+" "+what, "name the header in which this API takes idempotency keys")
-	case slices.Contains([]string{"authorization", "content-type", "cookie"}, strings.ToLower(name)):
+	case slices.Contains([]string{"authorization", "content-type", "cookie", "host"}, strings.ToLower(name)):
 		d.faultAt(path, strconv.Quote(name)+" has another meaning", "name the header in which this API takes idempotency keys")
 	case slices.ContainsFunc(slices.Collect(maps.Keys(t.Headers)), inHeaders):
 		d.faultAt(path, strconv.Quote(name)+" stands in headers, too", "remove it there")

@@ -35,7 +35,6 @@ func TestToolFaults(t *testing.T) {
 		{"headers: {X-A: hunter2, x-a: b}", "tools[0].headers.x-a: is the same header as X-A; keep one of them"},
 		{"headers: {Connection: close}", "tools[0].headers.Connection: belongs to one connection, and is not forwarded; leave it out"},
 		{"headers: {transfer-encoding: chunked}", "belongs to one connection"},
-		{"headers: {Host: h}", "is made of base_url; put the host there"},
 		{"headers: {Content-Length: 5}", "is made for each body"},
 		{"headers: {Expect: 100-continue}", "is made for each body"},
 		{"headers: {Accept-Encoding: br}", "is the gateway's own"},
@@ -59,6 +58,7 @@ func TestToolFaults(t *testing.T) {
 		{"key_fields: [/a]\n    window: 8d", "tools[0].window: is longer than keys are remembered, 7d; make it shorter, or dedupe.ttl.tombstone longer"},
 		{"upstream_key_header: Idempotency Key", `tools[0].upstream_key_header: "Idempotency Key" is not a header name`},
 		{"upstream_key_header: Connection", `tools[0].upstream_key_header: "Connection" belongs to one connection`},
+		{"upstream_key_header: Host", `"Host" has another meaning`},
 		{"upstream_key_header: authorization", `"authorization" has another meaning; name the header in which this API takes idempotency keys`},
 		{"upstream_key_header: X-Key\n    headers: {x-key: hunter2}", `tools[0].upstream_key_header: "X-Key" stands in headers, too; remove it there`},
 		{"upstream_key_window: 1h", "tools[0].upstream_key_window: is for upstream_key_header, and there is none; name the header"},
@@ -165,7 +165,7 @@ policy: {attempts: 4}
 tools:
   - name: payments
     base_url: https://api.acmepay.example
-    headers: {Authorization: "Bearer ${ACMEPAY_KEY}", X-Version: 2026, X-Gone: "${NOPE:-}"}
+    headers: {Authorization: "Bearer ${ACMEPAY_KEY}", X-Version: 2026, Host: acmepay.example, X-Gone: "${NOPE:-}"}
     key: required
     key_from: [/idempotency_key, /meta/0/key~1id]
     key_fields: [/order_id, /amount]
@@ -190,7 +190,7 @@ tools:
 	}
 	got.Policy = Policy{}
 	want := Tool{
-		Name: "payments", BaseURL: "https://api.acmepay.example", Headers: map[string]string{"Authorization": "Bearer hunter2", "X-Version": "2026"},
+		Name: "payments", BaseURL: "https://api.acmepay.example", Headers: map[string]string{"Authorization": "Bearer hunter2", "X-Version": "2026", "Host": "acmepay.example"},
 		Key: "required", KeyFrom: []string{"/idempotency_key", "/meta/0/key~1id"}, KeyFields: []string{"/order_id", "/amount"}, Window: 36 * time.Hour,
 		UpstreamKeyHeader: "Idempotency-Key", UpstreamKeyWindow: 23 * time.Hour, NotExecuted: []int{503, 529},
 		Probe:         Probe{Get: "/v1/payments?ref={/ref}&key={upstream_key}", Executed: "/data/0", AbsentAfter: time.Minute},
@@ -212,14 +212,14 @@ tools:
 func TestToolsByAlias(t *testing.T) {
 	text := small + `
 tools:
-  - {name: a, base_url: mock, headers: &own {X-A: "1", Host: h}}
+  - {name: a, base_url: mock, headers: &own {X-A: "1", Expect: h}}
   - {name: b, base_url: mock, headers: *own}
 `
 	_, err := load(text)
 	if f, _ := errors.AsType[Faults](err); len(f) != 2 {
 		t.Errorf("%v", err)
 	}
-	c := mustLoad(t, strings.Replace(text, ", Host: h", "", 1))
+	c := mustLoad(t, strings.Replace(text, ", Expect: h", "", 1))
 	if fmt.Sprint(c.Tools[1].Headers) != "map[X-A:1]" {
 		t.Errorf("%v", c.Tools[1].Headers)
 	}

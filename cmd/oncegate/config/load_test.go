@@ -353,7 +353,7 @@ auth: {admin_token: "hunter2 x\ny"}
 tools:
   - name: t
     base_url: "http://u:hunter2@h"
-    headers: {Authorization: "Bearer hunter2\n", X-A: "$hunter2", X-B: " ${K}", X-C: [hunter2], Host: hunter2, "X D": hunter2, Cookie: "${}hunter2", x-e: "hunter2", X-E: "hunter2"}
+    headers: {Authorization: "Bearer hunter2\n", X-A: "$hunter2", X-B: " ${K}", X-C: [hunter2], Expect: hunter2, "X D": hunter2, Cookie: "${}hunter2", x-e: "hunter2", X-E: "hunter2"}
 store: {secret: "hunter2"}
 providers:
   - {name: p, kind: openai, base_url: "ftp://u:hunter2@h/?key=hunter2", api_keys: ["hunter2\nx", "$hunter2", "${K}", "${K}"]}
@@ -395,7 +395,7 @@ func TestModes(t *testing.T) {
 // The files that are shipped are checked as they are, and with every
 // commented-out block switched on.
 func TestShippedFiles(t *testing.T) {
-	env := []string{"OPENAI_API_KEY=sk-1", "ANTHROPIC_API_KEY=sk-2", "BACKUP_API_KEY=sk-3",
+	env := []string{"OPENAI_API_KEY=sk-1", "ANTHROPIC_API_KEY=sk-2", "ACMEPAY_KEY=sk-3",
 		"UNRELATED=x", "ONCEGATE_KEY_HASH=sha256:" + strings.Repeat("ab", 32)}
 	data, err := os.ReadFile("../../../config.yaml")
 	if err != nil {
@@ -407,8 +407,8 @@ func TestShippedFiles(t *testing.T) {
 	}
 	if c, err := Load(Source{File: "config.yaml", Data: []byte(switchedOn), Env: env}); err != nil {
 		t.Errorf("config.yaml, switched on:\n%v\n%s", err, switchedOn)
-	} else if len(c.Providers) != 4 || len(c.Auth.Keys) != 1 {
-		t.Errorf("config.yaml, switched on, has %d providers and %d keys", len(c.Providers), len(c.Auth.Keys))
+	} else if len(c.Providers) != 4 || len(c.Auth.Keys) != 1 || len(c.Tools) != 2 {
+		t.Errorf("config.yaml, switched on, has %d providers, %d keys and %d tools", len(c.Providers), len(c.Auth.Keys), len(c.Tools))
 	}
 	for name, e := range map[string][]string{"with a provider's key": env, "without": {env[4]}} {
 		if _, err := Load(Source{File: "../../../config.docker.yaml", Env: e}); err != nil {
