@@ -80,7 +80,7 @@ const (
 
 func showRecord(r *cache.Record) shownRecord {
 	return shownRecord{
-		Key: hex.EncodeToString(r.Key[:]), State: recordStates[r.State],
+		Key: keyText(r.Key), State: recordStates[r.State],
 		Tool: r.About.Tool, Method: r.About.Method, Path: r.About.Path,
 		Principal: r.About.Principal, User: r.About.User, Unkeyed: r.About.Unkeyed,
 		Claimed: shownTime(r.Claimed), Dispatched: shownTime(r.Dispatched), Settled: shownTime(r.Settled),
@@ -116,7 +116,7 @@ func showStep(s *cache.Step) shownStep {
 
 func showAudit(a *cache.Audit) shownAudit {
 	return shownAudit{
-		shownStep: showStep(&a.Step), Key: hex.EncodeToString(a.Key[:]),
+		shownStep: showStep(&a.Step), Key: keyText(a.Key),
 		Tool: a.About.Tool, Method: a.About.Method, Path: a.About.Path,
 		Principal: a.About.Principal, User: a.About.User, Unkeyed: a.About.Unkeyed,
 	}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,7 +33,7 @@ func (g *Gateway) resolveOne(w http.ResponseWriter, r *http.Request, name string
 		return
 	}
 	defer release()
-	var said finding
+	var said testimony
 	if refused = readJSON(body, &said); refused == nil {
 		refused = g.resolve(r.Context(), key, &said)
 	}
@@ -42,7 +41,7 @@ func (g *Gateway) resolveOne(w http.ResponseWriter, r *http.Request, name string
 		g.refuse(w, &unknownPath, refused)
 		return
 	}
-	writeFresh(w, resolved{hex.EncodeToString(key[:]), said.state(), said.As})
+	writeFresh(w, resolved{keyText(key), said.state(), said.As})
 }
 
 // mostResolved is how many records are resolved by one request.
@@ -95,7 +94,7 @@ func (g *Gateway) resolveSeveral(w http.ResponseWriter, r *http.Request, _ strin
 func (g *Gateway) resolveItem(ctx context.Context, text []byte) resolvedItem {
 	var item struct {
 		Key string `json:"key"`
-		finding
+		testimony
 	}
 	var key cache.Key
 	refused := readJSON(text, &item)
@@ -103,7 +102,7 @@ func (g *Gateway) resolveItem(ctx context.Context, text []byte) resolvedItem {
 		key, refused = readKey(item.Key)
 	}
 	if refused == nil {
-		refused = g.resolve(ctx, key, &item.finding)
+		refused = g.resolve(ctx, key, &item.testimony)
 	}
 	out := resolvedItem{Key: clip([]byte(item.Key), 100), Status: http.StatusOK, State: item.state(), As: item.As}
 	if refused != nil {
@@ -117,7 +116,7 @@ func (g *Gateway) resolveItem(ctx context.Context, text []byte) resolvedItem {
 const resolveTries = 3
 
 // resolve ends an unknown outcome as its caller says.
-func (g *Gateway) resolve(ctx context.Context, key cache.Key, said *finding) *refusal {
+func (g *Gateway) resolve(ctx context.Context, key cache.Key, said *testimony) *refusal {
 	if refused := said.check(g.opt.MaxAnswer); refused != nil {
 		return refused
 	}
@@ -135,7 +134,7 @@ func (g *Gateway) resolve(ctx context.Context, key cache.Key, said *finding) *re
 	}
 	switch {
 	case err == nil:
-		g.log.Info("an unknown outcome was resolved", zap.String("record", hex.EncodeToString(key[:])),
+		g.log.Info("an unknown outcome was resolved", zap.String("key", keyText(key)),
 			zap.String("as", said.As), zap.String("actor", res.Actor), zap.String("tool", rec.About.Tool))
 		return nil
 	case errors.Is(err, cache.ErrSettled), errors.Is(err, cache.ErrFenced):
@@ -164,27 +163,27 @@ func (g *Gateway) notUnknown(ctx context.Context, key cache.Key, meant cache.Fen
 }
 
 // resolution is what the store is told.
-func (f *finding) resolution(rec *cache.Record) cache.Resolution {
-	res := cache.Resolution{Nonce: cache.NewNonce(), Fence: rec.Fence, Actor: defaultActor, Reason: f.Reason}
-	if f.Actor != nil {
-		res.Actor = *f.Actor
+func (t *testimony) resolution(rec *cache.Record) cache.Resolution {
+	res := cache.Resolution{Nonce: cache.NewNonce(), Fence: rec.Fence, Actor: defaultActor, Reason: t.Reason}
+	if t.Actor != nil {
+		res.Actor = *t.Actor
 	}
-	if f.Fence != nil {
-		res.Fence = cache.Fence(*f.Fence)
+	if t.Fence != nil {
+		res.Fence = cache.Fence(*t.Fence)
 	}
 	res.Result.State = cache.Released
-	if f.As == asNotExecuted {
+	if t.As == asNotExecuted {
 		return res
 	}
 	res.Result.State = cache.Completed
-	if f.Body == nil {
+	if t.Body == nil {
 		return res // a repeat is told that the answer is gone
 	}
-	body := []byte(*f.Body)
-	res.Result.Status, res.Result.Size, res.Result.Sum = *f.Status, int64(len(body)), sha256.Sum256(body)
-	head := &cache.Head{Status: *f.Status, Header: map[string][]string{}, Target: rec.About.Tool, Attempts: dispatches(rec.Trail)}
-	if f.ContentType != nil {
-		head.Header["Content-Type"] = []string{*f.ContentType}
+	body := []byte(*t.Body)
+	res.Result.Status, res.Result.Size, res.Result.Sum = *t.Status, int64(len(body)), sha256.Sum256(body)
+	head := &cache.Head{Status: *t.Status, Header: map[string][]string{}, Target: rec.About.Tool, Attempts: dispatches(rec.Trail)}
+	if t.ContentType != nil {
+		head.Header["Content-Type"] = []string{*t.ContentType}
 	}
 	res.Result.Frames = []cache.Frame{{Kind: cache.HeadFrame, Head: head}}
 	if len(body) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// finding is what a person says of a write of unknown outcome.
-type finding struct {
+// testimony is what a person says of a write of unknown outcome.
+type testimony struct {
 	As     string  `json:"as"`
 	Reason string  `json:"reason"`
 	Actor  *string `json:"actor"`
@@ -34,8 +34,8 @@ const (
 )
 
 // state is what the record becomes.
-func (f *finding) state() string {
-	if f.As == asExecuted {
+func (t *testimony) state() string {
+	if t.As == asExecuted {
 		return "completed"
 	}
 	return "released"
@@ -43,70 +43,70 @@ func (f *finding) state() string {
 
 // check refuses what makes no sense, and fills in what may be left out. most
 // is the largest body, in bytes.
-func (f *finding) check(most int64) *refusal {
-	switch n := utf8.RuneCountInString(f.Reason); {
-	case f.As != asExecuted && f.As != asNotExecuted:
+func (t *testimony) check(most int64) *refusal {
+	switch n := utf8.RuneCountInString(t.Reason); {
+	case t.As != asExecuted && t.As != asNotExecuted:
 		return badBody("as must be executed or not-executed: what you found out at the upstream", "as")
-	case strings.TrimSpace(f.Reason) == "" || n > mostReason:
+	case strings.TrimSpace(t.Reason) == "" || n > mostReason:
 		return badBody("reason must say how you know, in 1 to "+strconv.Itoa(mostReason)+" characters", "reason")
 	}
-	if f.Actor != nil && (strings.TrimSpace(*f.Actor) == "" || utf8.RuneCountInString(*f.Actor) > mostActor) {
+	if t.Actor != nil && (strings.TrimSpace(*t.Actor) == "" || utf8.RuneCountInString(*t.Actor) > mostActor) {
 		return badBody("actor is who says so, in 1 to "+strconv.Itoa(mostActor)+" characters; leave it out for "+defaultActor, "actor")
 	}
-	if f.Fence != nil && *f.Fence == 0 {
+	if t.Fence != nil && *t.Fence == 0 {
 		return badBody("fence is the record's, from 1; leave it out for the latest", "fence")
 	}
-	return f.checkAnswer(most)
+	return t.checkAnswer(most)
 }
 
 // checkAnswer checks what repeats are to be answered with.
-func (f *finding) checkAnswer(most int64) *refusal {
-	if f.As == asNotExecuted {
-		for name, given := range map[string]bool{"status": f.Status != nil, "body": f.Body != nil, "content_type": f.ContentType != nil} {
+func (t *testimony) checkAnswer(most int64) *refusal {
+	if t.As == asNotExecuted {
+		for name, given := range map[string]bool{"status": t.Status != nil, "body": t.Body != nil, "content_type": t.ContentType != nil} {
 			if given {
 				return badBody(name+" is for executed: what was not executed has no answer; leave it out", name)
 			}
 		}
 		return nil
 	}
-	if f.Body == nil {
+	if t.Body == nil {
 		switch {
-		case f.Status != nil:
+		case t.Status != nil:
 			return badBody(`status needs a body beside it, which may be ""; leave both out and repeats get 410 result_gone`, "body")
-		case f.ContentType != nil:
+		case t.ContentType != nil:
 			return badBody("content_type needs a body beside it", "body")
 		}
 		return nil
 	}
-	if f.Status == nil {
+	if t.Status == nil {
 		ok := http.StatusOK
-		f.Status = &ok
+		t.Status = &ok
 	}
-	switch s := *f.Status; {
+	switch s := *t.Status; {
 	case s < 200 || s > 499:
 		return badBody("status must be one that the write was answered with, 200 to 499", "status")
-	case (s == http.StatusNoContent || s == http.StatusNotModified) && *f.Body != "":
+	case (s == http.StatusNoContent || s == http.StatusNotModified) && *t.Body != "":
 		return badBody(strconv.Itoa(s)+` has no body: make it ""`, "body")
-	case int64(len(*f.Body)) > most:
+	case int64(len(*t.Body)) > most:
 		return badBody("body is larger than the "+strconv.FormatInt(most, 10)+" bytes that are kept (store.max_body); leave status and body out, and repeats get 410 result_gone", "body")
 	}
-	return f.checkType()
+	return t.checkType()
 }
 
 // checkType checks the media type of the answer. A body that is there has one.
-func (f *finding) checkType() *refusal {
-	if f.ContentType == nil {
-		if *f.Body == "" {
+func (t *testimony) checkType() *refusal {
+	if t.ContentType == nil {
+		if *t.Body == "" {
 			return nil
 		}
 		usual := "application/json"
-		f.ContentType = &usual
+		t.ContentType = &usual
 	}
-	kind, _, err := mime.ParseMediaType(*f.ContentType)
-	if err != nil || !strings.Contains(kind, "/") || len(*f.ContentType) > 200 || strings.ContainsFunc(*f.ContentType, func(c rune) bool { return c < ' ' || c > '~' }) {
+	kind, _, err := mime.ParseMediaType(*t.ContentType)
+	if err != nil || !strings.Contains(kind, "/") || len(*t.ContentType) > 200 || strings.ContainsFunc(*t.ContentType, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return badBody("content_type is a media type, as text/plain; charset=utf-8", "content_type")
 	}
-	if kind == "application/json" && !jsontext.Value(*f.Body).IsValid() {
+	if kind == "application/json" && !jsontext.Value(*t.Body).IsValid() {
 		return badBody("body is not JSON: say what it is by content_type, as text/plain", "body")
 	}
 	return nil
