@@ -294,10 +294,10 @@ func TestToolEvents(t *testing.T) {
 		next <- true
 	}
 	a.Close()
-	<-gone
 	if to.drains.Load() != 0 {
 		t.Error("a stream is read on")
 	}
+	<-gone
 	for status, want := range map[int]bool{200: true, 500: false} {
 		u := serve(t, answer(status, "text/event-stream; charset=utf-8", data("x")))
 		a, err := tool(t, u.url).Try(t.Context(), toolCall("POST", payment))
