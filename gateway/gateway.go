@@ -191,11 +191,6 @@ func setDefaults(o *Options) {
 	for i := range o.Upstreams {
 		o.Upstreams[i].Policy = o.Upstreams[i].Policy.Or(policy.Defaults())
 	}
-	for i := range o.Tools {
-		t := &o.Tools[i]
-		t.Policy = t.Policy.Or(policy.Defaults())
-		t.Wait = cmp.Or(t.Wait, 30*time.Second)
-	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
 	}

@@ -182,7 +182,9 @@ func (t *tool) probe(g *Gateway, rec *cache.Record) (found bool, head *cache.Hea
 }
 
 // fillProbe puts values of a body where a probe's template points at them;
-// {upstream_key} stays. Empty: the body lacks one, so that nobody can ask.
+// {upstream_key} stays. Empty: nobody can ask, for the body lacks one, or has
+// one that asks about something else: an empty one about all writes, dots about
+// what stands above.
 func fillProbe(template string, body []byte) string {
 	var b strings.Builder
 	in := pointInto(body)
@@ -209,7 +211,10 @@ func fillProbe(template string, body []byte) string {
 		default:
 			return ""
 		}
-		b.WriteString(url.QueryEscape(text))
+		if strings.Trim(text, ".") == "" {
+			return ""
+		}
+		b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20")) // fits a path and a query
 		template = after
 	}
 }
