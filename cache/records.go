@@ -28,6 +28,9 @@ type Records struct {
 	GiveBack func(Claim, *Settlement)
 	// Closed is closed when the store is about to be; nil: never.
 	Closed <-chan struct{}
+	// Landed says whether such a claim leads, and if it does not sees to it that
+	// it can't any more. Nil: it is not renewed.
+	Landed func(Claim) (h Hold, leads bool, err error)
 
 	mu       sync.Mutex
 	live     map[Key]*Entry

@@ -175,7 +175,7 @@ func New(o Options) (*Gateway, error) {
 		a.OnWanted(g.records.Wanted)
 	}
 	if b, ok := o.Store.(giver); ok {
-		g.records.GiveBack = b.GiveBack
+		g.records.GiveBack, g.records.Landed = b.GiveBack, b.Landed
 	}
 	g.records.Closed = g.workers.stop
 	g.probes = newProbes(g)
@@ -190,6 +190,11 @@ func New(o Options) (*Gateway, error) {
 func setDefaults(o *Options) {
 	for i := range o.Upstreams {
 		o.Upstreams[i].Policy = o.Upstreams[i].Policy.Or(policy.Defaults())
+	}
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		t.Policy = t.Policy.Or(policy.Defaults())
+		t.Wait = cmp.Or(t.Wait, 30*time.Second)
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()

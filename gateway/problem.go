@@ -58,7 +58,7 @@ type refusal struct {
 	retry   bool   // x-should-retry
 	allow   string // 405: the methods that work
 	outcome string // empty: refused
-	more    *told  // of a write, what is known of it
+	more    *facts  // of a write, what is known of it
 }
 
 var (
@@ -217,11 +217,11 @@ type problem struct {
 	Detail string `json:"detail"`
 	Code   string `json:"code"`
 	Param  string `json:"param,omitempty"`
-	*told
+	*facts
 }
 
-// told is what is known of a write that was asked for again.
-type told struct {
+// facts are what is known of a write that was asked for again.
+type facts struct {
 	Record   string `json:"record,omitempty"`          // its name, for oncegate records show
 	Upstream int    `json:"upstream_status,omitempty"` // what the API answered; 0: nothing
 	Size     *int64 `json:"size,omitempty"`            // of the answer that is gone, in bytes
@@ -259,10 +259,10 @@ func errorBody(s surface, status int, code, message, param string) []byte {
 	return b
 }
 
-func problemBody(status int, code, message, param string, more *told) []byte {
+func problemBody(status int, code, message, param string, more *facts) []byte {
 	b, _ := json.Marshal(problem{
 		Type: "urn:oncegate:" + code, Title: http.StatusText(status), Status: status,
-		Detail: message, Code: code, Param: param, told: more,
+		Detail: message, Code: code, Param: param, facts: more,
 	})
 	return b
 }

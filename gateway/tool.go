@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"oncegate/policy"
 )
@@ -23,8 +21,6 @@ func newTools(configured []Tool) map[string]*tool {
 	tools := make(map[string]*tool, len(configured))
 	for i := range configured {
 		t := &configured[i]
-		t.Wait = cmp.Or(t.Wait, 30*time.Second)
-		t.Policy = t.Policy.Or(policy.Defaults())
 		tools[t.Name] = &tool{Tool: t, state: &policy.Target{
 			Name: t.Name, Config: t.Policy, Credentials: []*policy.Credential{new(policy.Credential)},
 		}}

@@ -181,40 +181,34 @@ func (t *tool) probe(g *Gateway, rec *cache.Record) (found bool, head *cache.Hea
 	return true, &cache.Head{Status: answer.Status(), Header: shared, Target: t.Name}, body, nil
 }
 
-// fillProbe puts values of a body where a probe's template points at them;
-// {upstream_key} stays. Empty: nobody can ask, for the body lacks one, or has
-// one that asks about something else: an empty one about all writes, dots about
-// what stands above.
+// fillProbe puts values of a write's body where a probe's template points at
+// them, escaped; {upstream_key} stays, to be filled in when it is asked. Empty: it
+// can't be asked about, for a value is missing, or one that would ask about
+// something else: an empty one about all, dots about what stands above.
 func fillProbe(template string, body []byte) string {
 	var b strings.Builder
 	in := pointInto(body)
-	for {
-		before, rest, found := strings.Cut(template, "{/")
+	for rest := template; ; {
+		before, after, found := strings.Cut(rest, "{")
 		b.WriteString(before)
 		if !found {
 			return b.String()
 		}
-		pointer, after, closed := strings.Cut(rest, "}")
-		v, err := in.at("/" + pointer)
-		if !closed || err != nil {
-			return ""
+		name, tail, _ := strings.Cut(after, "}")
+		if rest = tail; name == "upstream_key" {
+			b.WriteString("{upstream_key}")
+			continue
 		}
+		v, err := in.at(name)
 		text := string(v)
-		switch v.Kind() {
-		case '"':
-			plain, err := jsontext.AppendUnquote(nil, v)
-			if err != nil {
-				return ""
-			}
+		if err == nil && v.Kind() == '"' {
+			var plain []byte
+			plain, err = jsontext.AppendUnquote(nil, v)
 			text = string(plain)
-		case '0':
-		default:
-			return ""
 		}
-		if strings.Trim(text, ".") == "" {
+		if kind := v.Kind(); err != nil || kind != '"' && kind != '0' || strings.Trim(text, ".") == "" {
 			return ""
 		}
 		b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20")) // fits a path and a query
-		template = after
 	}
 }

@@ -42,14 +42,14 @@ func unreadableKey(pointer string, err error) *refusal {
 func outcomeUnknown(k cache.Key, upstream int) *refusal {
 	return &refusal{status: 424, code: "idempotency_outcome_unknown", reason: policy.OutcomeUnknown, outcome: outcomeInDoubt,
 		message: "the request was sent, and nobody knows whether it happened: it is not sent again. Find out at the API, then say so (oncegate records resolve), or send Oncegate-Retry-Unknown: 1 to run it again knowingly",
-		more:    &told{Record: keyText(k), Upstream: upstream}}
+		more:    &facts{Record: keyText(k), Upstream: upstream}}
 }
 
 // resultGone says that a write ran, and that its answer is not there.
 func resultGone(k cache.Key, r *cache.Result) *refusal {
 	p := &refusal{status: 410, code: "result_gone", reason: reasonResultGone,
 		message: "this write was executed, and its answer is no longer kept, or was too large to be: it is not run again",
-		more:    &told{Record: keyText(k)}}
+		more:    &facts{Record: keyText(k)}}
 	if r != nil && r.Status != 0 {
 		size := r.Size
 		p.more.Upstream, p.more.Size, p.more.Sum = r.Status, &size, hex.EncodeToString(r.Sum[:])
@@ -61,5 +61,5 @@ func resultGone(k cache.Key, r *cache.Result) *refusal {
 func responseLost(k cache.Key, upstream int) *refusal {
 	return &refusal{status: 502, code: "response_lost", reason: policy.ResponseLost,
 		message: "the API executed this write, and its answer broke off: it is not run again",
-		more:    &told{Record: keyText(k), Upstream: upstream}}
+		more:    &facts{Record: keyText(k), Upstream: upstream}}
 }
