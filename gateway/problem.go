@@ -58,7 +58,7 @@ type refusal struct {
 	retry   bool   // x-should-retry
 	allow   string // 405: the methods that work
 	outcome string // empty: refused
-	more    *facts  // of a write, what is known of it
+	more    *facts // of a write, what is known of it
 }
 
 var (

@@ -19,7 +19,6 @@ type Tool struct {
 	Window      time.Duration // how long after it settled a record by KeyFields is shared
 
 	UpstreamKeyWindow time.Duration // how long the upstream remembers our key; 0: it knows no keys
-	NotExecuted       []int         // statuses that it only sends before it did anything
 	Probe             *Probe        // nil: it can't be asked
 	Reads             []ToolRead    // writes by their method that only read
 	ReplayHeaders     []string      // response headers that replays have beside the usual ones; canonical

@@ -44,7 +44,6 @@ func newTool(ctx context.Context, c *config.Config, t config.Tool) (gateway.Tool
 		KeyFields:         t.KeyFields,
 		Window:            t.Window,
 		UpstreamKeyWindow: t.UpstreamKeyWindow,
-		NotExecuted:       t.NotExecuted,
 		Wait:              t.Wait,
 		Policy:            policy,
 	}
