@@ -117,7 +117,7 @@ type Store struct {
 	Lease time.Duration `yaml:"lease" default:"15s" above:"0"`
 	// The largest answer that is kept. A larger one still reaches its readers.
 	MaxBody Size `yaml:"max_body" default:"8MiB" above:"0"`
-	// How many of Redis' replicas must have a write's dispatch before it is sent, so that a failover can't forget it. Zero: what Redis itself acknowledges is enough. Nothing to a local store.
+	// How many of Redis' replicas must have a write's dispatch before it is sent, and its end before it is recorded, so that a failover forgets neither. While fewer do, writes are refused. Zero: what one Redis acknowledges is enough. Not for a local store.
 	Replicas int `yaml:"replicas" default:"0" min:"0"`
 	// What becomes of calls while the store is away.
 	OnOutage OnOutage `yaml:"on_outage"`
