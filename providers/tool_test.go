@@ -300,7 +300,12 @@ func TestToolPhases(t *testing.T) {
 			if c.script != nil {
 				c.url = serve(t, c.script).url
 			}
-			got := use(t, tool(t, c.url, func(o *ToolOptions) { o.Timeouts.Connect = 200 * time.Millisecond }), toolCall("POST", payment))
+			to := tool(t, c.url, func(o *ToolOptions) {
+				if name == "a silent handshake" {
+					o.Timeouts.Connect = 200 * time.Millisecond
+				}
+			})
+			got := use(t, to, toolCall("POST", payment))
 			failed(t, got.err, c.phase, 0)
 			if c.text != "" && got.err.Error() != c.text {
 				t.Errorf("%q, want %q", got.err.Error(), c.text)
