@@ -16,7 +16,6 @@ type recordsShow struct {
 // wholeRecord is a record as /api/records/{key} has it.
 type wholeRecord struct {
 	listedRecord
-	Fence, Origin      uint64
 	Expires, Forgotten time.Time
 	Size               *int64
 	SHA256             string
@@ -71,7 +70,6 @@ func (r *wholeRecord) facts() [][]string {
 	if r.Unkeyed {
 		add("key", "none was sent: nothing can repeat it")
 	}
-	add("fence", fmt.Sprintf("%d, of an operation that began with %d", r.Fence, r.Origin))
 	if r.Status > 0 {
 		answer := strconv.Itoa(r.Status)
 		if r.Size != nil {
@@ -93,11 +91,16 @@ func (r *wholeRecord) facts() [][]string {
 	return rows
 }
 
-// timeline is what happened, the first first.
+// timeline is what happened, the first first. Runs are the claims, numbered as
+// they come: a store's own fences have many digits.
 func (r *wholeRecord) timeline() [][]string {
-	rows := [][]string{{"AT", "AFTER", "EVENT", "FENCE", "STATUS", "WHAT"}}
+	rows := [][]string{{"AT", "AFTER", "EVENT", "RUN", "STATUS", "WHAT"}}
 	var before time.Time
+	runs := map[uint64]int{}
 	for _, e := range r.Events {
+		if runs[e.Fence] == 0 {
+			runs[e.Fence] = len(runs) + 1
+		}
 		after, status := "", "-"
 		if !before.IsZero() {
 			after = "+" + e.At.Sub(before).Round(time.Millisecond).String()
@@ -106,7 +109,7 @@ func (r *wholeRecord) timeline() [][]string {
 		if e.Status > 0 {
 			status = strconv.Itoa(e.Status)
 		}
-		rows = append(rows, []string{e.At.UTC().Format("2006-01-02 15:04:05.000Z"), orDash(after), e.What, strconv.FormatUint(e.Fence, 10), status, e.words()})
+		rows = append(rows, []string{e.At.UTC().Format("2006-01-02 15:04:05.000Z"), orDash(after), e.What, strconv.Itoa(runs[e.Fence]), status, e.words()})
 	}
 	return rows
 }
