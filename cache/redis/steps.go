@@ -77,7 +77,16 @@ func (s *Store) Note(h cache.Hold, lapses []cache.Line) error {
 // Renew extends a lease, a lapsed one too if nobody took over.
 func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
 	keys := []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
-	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor), millis(cache.Unread))
+	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor))
+	if err != nil {
+		return false, err
+	}
+	return len(reply) > 1 && reply[1] == "1", nil
+}
+
+// Ask has the readers of a log, on all nodes, say so again.
+func (s *Store) Ask(_ context.Context, h cache.Hold) (wanted bool, err error) {
+	reply, err := s.step(askScript, h, millis(cache.Unread))
 	if err != nil {
 		return false, err
 	}
