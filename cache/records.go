@@ -26,6 +26,9 @@ type Records struct {
 	// settlement if it landed, and so that it can't land any more if it did
 	// not. Nil: the store does what is needed by itself.
 	GiveBack func(Claim, *Settlement)
+	// Landed says whether such a claim leads, and if it does not sees to it that
+	// it can't any more. Nil: it is not renewed.
+	Landed func(Claim) (h Hold, leads bool, err error)
 
 	mu       sync.Mutex
 	live     map[Key]*Entry
@@ -57,6 +60,8 @@ type Entry struct {
 	leading  bool        // its claim is held
 	away     bool        // it is led on another node: log is a copy
 	wanted   bool        // somebody on another node reads the log: it is published
+	calls    int         // how often that was told
+	unheard  time.Time   // when the store last did not answer its publisher
 	ended    bool        // its readers have the end: nobody joins any more
 	settling bool
 	fenced   bool          // another leads: there is nothing to renew

@@ -167,7 +167,7 @@ func New(o Options) (*Gateway, error) {
 		a.OnWanted(g.records.Wanted)
 	}
 	if b, ok := o.Store.(giver); ok {
-		g.records.GiveBack = b.GiveBack
+		g.records.GiveBack, g.records.Landed = b.GiveBack, b.Landed
 	}
 	g.base, g.cancel = context.WithCancelCause(context.Background())
 	if o.Lost != nil {
