@@ -45,7 +45,9 @@ func (c *call) findKey() *refusal {
 		if err != nil {
 			return unreadableKey(pointer, err)
 		}
-		if v.Kind() == '"' {
+		switch v.Kind() {
+		case 0, 'n': // not there
+		case '"':
 			text, err := jsontext.AppendUnquote(nil, v)
 			if err != nil {
 				return unreadableKey(pointer, err)
@@ -57,6 +59,9 @@ func (c *call) findKey() *refusal {
 			}
 			c.ownKey, t.keyed = key, byBody
 			return nil
+		default: // somebody meant it to be one: without it the write would run as often as it is sent
+			return &refusal{status: 400, code: "idempotency_key_invalid", reason: reasonKeyInvalid, param: pointer,
+				message: "the key at " + pointer + " of the body is no text; write it in quotes"}
 		}
 	}
 	if len(t.KeyFields) == 0 {

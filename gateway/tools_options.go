@@ -14,7 +14,7 @@ type Tool struct {
 	Upstream *providers.Tool
 
 	KeyRequired bool          // a write without a key is refused
-	KeyFrom     []string      // JSON pointers into the body: the first that points at a text or number is the key
+	KeyFrom     []string      // JSON pointers into the body: the first that points at anything but null is the key
 	KeyFields   []string      // JSON pointers: what they all point at, together, is the key
 	Window      time.Duration // how long after it settled a record by KeyFields is shared
 

@@ -56,33 +56,36 @@ func parseBase(s, root string) (base, error) {
 	return b, nil
 }
 
-// join makes the URL of a call: path is escaped and begins with a slash,
-// query is raw. Of a parameter that base_url names too, base_url's value is
-// kept: its operator chose it. Nothing is decoded and encoded again.
+// join makes the URL of a call: path is escaped, query is raw. Of a parameter
+// that base_url names too, base_url's value is kept: its operator chose it.
+// Nothing is decoded and encoded again.
 func (b *base) join(path, query string) *url.URL {
-	path = escapeRest(path)
-	u := &url.URL{Scheme: b.scheme, Host: b.host, Path: b.path + path, RawQuery: b.mergeQuery(query)}
-	if strings.IndexByte(path, '%') >= 0 || b.rawPath != b.path {
-		if plain, err := url.PathUnescape(path); err == nil {
-			u.Path, u.RawPath = b.path+plain, b.rawPath+path
-		}
+	path = escapeRest(path, inPath)
+	if path != "" && path[0] != '/' {
+		path = "/" + path
+	}
+	u := &url.URL{Scheme: b.scheme, Host: b.host, Path: b.path + path, RawQuery: b.mergeQuery(escapeRest(query, inQuery))}
+	if plain, err := url.PathUnescape(path); err == nil {
+		// net/url goes by RawPath as long as it is Path escaped, and would
+		// escape parentheses and the like by itself.
+		u.Path, u.RawPath = b.path+plain, b.rawPath+path
 	}
 	return u
 }
 
-// escapeRest escapes what no path may hold as it is (| or ", say), and nothing
-// else: net/url would make a new path out of one with such a byte in it, in
-// which %2F has become a slash.
-func escapeRest(path string) string {
+// escapeRest escapes the bytes that are not allowed as they are, and nothing
+// else. net/url would make a new path of one with such a byte in it (| or ",
+// say), in which %2F has become a slash.
+func escapeRest(s string, allowed func(byte) bool) string {
 	const hex = "0123456789ABCDEF"
-	for i := range len(path) {
-		if inPath(path[i]) {
+	for i := range len(s) {
+		if allowed(s[i]) {
 			continue
 		}
-		escaped := make([]byte, i, len(path)+8)
-		copy(escaped, path)
-		for _, c := range []byte(path[i:]) {
-			if inPath(c) {
+		escaped := make([]byte, i, len(s)+8)
+		copy(escaped, s)
+		for _, c := range []byte(s[i:]) {
+			if allowed(c) {
 				escaped = append(escaped, c)
 			} else {
 				escaped = append(escaped, '%', hex[c>>4], hex[c&15])
@@ -90,7 +93,7 @@ func escapeRest(path string) string {
 		}
 		return string(escaped)
 	}
-	return path
+	return s
 }
 
 // inPath reports whether c may stand in an escaped path (RFC 3986, section
@@ -98,6 +101,10 @@ func escapeRest(path string) string {
 func inPath(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~!$&'()*+,;=:@%[]", c) >= 0
 }
+
+// inQuery reports whether c may go out in a query: all that does not end the
+// request's line.
+func inQuery(c byte) bool { return c > ' ' && c != 0x7f }
 
 // address is where to connect to.
 func (b *base) address() string {

@@ -33,7 +33,7 @@ func (c *cleaned) gather() {
 			buf = append(buf, 0)[:len(buf)]
 		}
 		var n int
-		n, c.err = c.from.Read(buf[len(buf):cap(buf)])
+		n, c.err = c.from.Read(buf[len(buf):min(cap(buf), maxErrorBody)])
 		buf = buf[:len(buf)+n]
 	}
 	c.ready, c.held = c.secrets.clean(buf), nil

@@ -42,7 +42,7 @@ type Tool struct {
 // call may share it.
 type ToolCall struct {
 	Method string
-	Path   string // escaped, with a leading slash; goes after base_url's path as it is
+	Path   string // escaped, with a leading slash; goes on as it is, after base_url's path
 	Query  string // raw, without ?
 	// Header is the client's: what is between it and us stays here. Its
 	// Content-Type and Content-Encoding are Body's: who decodes Body takes the
@@ -83,7 +83,8 @@ func NewTool(o ToolOptions) (*Tool, error) {
 func (t *Tool) Try(ctx context.Context, c *ToolCall) (*ToolAnswer, *Error) {
 	a := &ToolAnswer{tool: t, head: c.Method == http.MethodHead}
 	a.begin(ctx, &t.endpoint)
-	if c.Method == http.MethodConnect || c.Method == http.MethodTrace { // one is no call, the other's answer shows our credentials
+	// CONNECT is no call, and TRACE has our credentials for an answer.
+	if !isToken(c.Method) || c.Method == http.MethodConnect || c.Method == http.MethodTrace {
 		return nil, a.unanswered(said("the method " + c.Method + " is not forwarded"))
 	}
 	u := t.base.join(c.Path, c.Query)

@@ -26,7 +26,7 @@ type ToolAnswer struct {
 func (t *ToolAnswer) open(write bool) {
 	response := t.response
 	length, encoding := response.Header["Content-Length"], response.Header["Content-Encoding"]
-	known := response.Body == http.NoBody || t.decode()
+	known := response.Body == http.NoBody || t.decode() || !encodes(encoding)
 	t.header = kept(response.Header)
 	switch {
 	case t.head && length != nil && encoding == nil:
@@ -106,6 +106,18 @@ func (t *ToolAnswer) Failure() *policy.Failure {
 // Close lets the upstream go. What little may be left of an answer is read in
 // the background, so that its connection can serve others; a stream is cut.
 func (t *ToolAnswer) Close() { t.finish(t.failed == nil && !t.Events()) }
+
+// encodes reports whether a Content-Encoding names a coding (IANA, HTTP Content
+// Coding Registry). Some servers write a charset there, or "none".
+func encodes(lines []string) bool {
+	for coding := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		switch strings.ToLower(strings.TrimSpace(coding)) {
+		case "aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "pack200-gzip", "x-compress", "x-gzip", "zstd":
+			return true
+		}
+	}
+	return false
+}
 
 // unreadable makes the failure of a body in an encoding that is not known here.
 func (t *ToolAnswer) unreadable(encoding string) *Error {

@@ -79,6 +79,10 @@ func (t *Tool) requestHeader(c *ToolCall) http.Header {
 	return h
 }
 
+// leastSecret is how long what only a header's name gives away as a credential
+// is at least: less is more likely a word, and stands in texts.
+const leastSecret = 8
+
 // headerSecrets are what looks like a credential in a tool's own headers: the
 // whole value, that after its scheme, and a cookie's value or a password within.
 func headerSecrets(h http.Header) (found []string) {
@@ -86,15 +90,16 @@ func headerSecrets(h http.Header) (found []string) {
 		for _, v := range values {
 			scheme, credential, spaced := strings.Cut(v, " ")
 			known := spaced && (strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Basic"))
-			if !known && !namesSecret(name) {
+			if !known && (len(v) < leastSecret || !namesSecret(name)) {
 				continue
 			}
 			found = append(found, v)
 			switch {
 			case name == "Cookie":
 				for part := range strings.SplitSeq(v, ";") {
-					_, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-					found = append(found, value)
+					if _, value, _ := strings.Cut(strings.TrimSpace(part), "="); len(value) >= leastSecret {
+						found = append(found, value)
+					}
 				}
 			case spaced:
 				found = append(found, strings.TrimSpace(credential))

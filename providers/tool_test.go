@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,7 @@ func tool(t testing.TB, at string, change ...func(*ToolOptions)) *Tool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tool.conns.idleFor = time.Minute // however slow the machine is
 	t.Cleanup(tool.Close)
 	return tool
 }
@@ -85,7 +87,7 @@ func byProxy(t *testing.T, tool *Tool, u *upstream) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tool.transport = newTransport(tool.dialer, toolIdleFor)
+	tool.transport = newTransport(tool.dialer, time.Minute)
 	tool.transport.Proxy = http.ProxyURL(at)
 }
 
@@ -179,7 +181,7 @@ func TestAReplayIsCountedAndStopped(t *testing.T) {
 
 // An upstream may offer HTTP/2, which sends again by itself: it is not taken.
 func TestToolUsesNoHTTP2(t *testing.T) {
-	calls := 0
+	var calls atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		if r.Header.Get("Authorization") == "" {
@@ -189,7 +191,7 @@ func TestToolUsesNoHTTP2(t *testing.T) {
 		if r.ProtoMajor != 1 {
 			t.Error(r.Proto)
 		}
-		if calls++; calls%2 == 0 {
+		if calls.Add(1)%2 == 0 {
 			panic(http.ErrAbortHandler)
 		}
 	}))
@@ -210,15 +212,15 @@ func TestToolUsesNoHTTP2(t *testing.T) {
 			to := tool(t, s.URL)
 			to.dialer.tls.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 			if way == "transport" {
-				to.transport = newTransport(to.dialer, toolIdleFor)
+				to.transport = newTransport(to.dialer, time.Minute)
 			}
-			before := calls
+			before := calls.Load()
 			if got := use(t, to, c); got.err != nil {
 				t.Fatal(got.err)
 			}
 			failed(t, use(t, to, c).err, policy.Sent, 0)
-			if calls != before+2 || to.TransportReplays() != 0 {
-				t.Errorf("%s %s: %d executions, %d replays", way, c.Method, calls-before-1, to.TransportReplays())
+			if calls.Load() != before+2 || to.TransportReplays() != 0 {
+				t.Errorf("%s %s: %d executions, %d replays", way, c.Method, calls.Load()-before-1, to.TransportReplays())
 			}
 		}
 	}
@@ -300,7 +302,12 @@ func TestToolPhases(t *testing.T) {
 			if c.script != nil {
 				c.url = serve(t, c.script).url
 			}
-			got := use(t, tool(t, c.url, func(o *ToolOptions) { o.Timeouts.Connect = 200 * time.Millisecond }), toolCall("POST", payment))
+			to := tool(t, c.url, func(o *ToolOptions) {
+				if name == "a silent handshake" {
+					o.Timeouts.Connect = 200 * time.Millisecond
+				}
+			})
+			got := use(t, to, toolCall("POST", payment))
 			failed(t, got.err, c.phase, 0)
 			if c.text != "" && got.err.Error() != c.text {
 				t.Errorf("%q, want %q", got.err.Error(), c.text)
@@ -329,20 +336,21 @@ func TestToolNothingWrittenIsNotSent(t *testing.T) {
 func TestToolIdleConnectionsAreShortLived(t *testing.T) {
 	u := serve(t, json200(`{}`))
 	to := tool(t, u.url)
-	for range 2 {
+	for _, ago := range []time.Duration{0, 0, time.Hour} {
 		if got := use(t, to, toolCall("POST", payment)); got.err != nil {
 			t.Fatal(got.err)
 		}
+		to.conns.idle[0].since = time.Now().Add(-ago)
 	}
 	if u.connections() != 1 {
 		t.Fatalf("%d connections", u.connections())
 	}
-	to.conns.idle[0].since = time.Now().Add(-toolIdleFor - time.Millisecond)
 	if got := use(t, to, toolCall("POST", payment)); got.err != nil || u.connections() != 2 {
 		t.Errorf("%v, %d connections", got.err, u.connections())
 	}
-	if toolIdleFor > 3*time.Second || newTransport(to.dialer, toolIdleFor).IdleConnTimeout != toolIdleFor {
-		t.Error("idle for too long")
+	fresh, err := NewTool(ToolOptions{BaseURL: "http://up"})
+	if err != nil || fresh.conns.idleFor > 3*time.Second || newTransport(to.dialer, toolIdleFor).IdleConnTimeout != fresh.conns.idleFor {
+		t.Errorf("%v, idle for %v", err, fresh.conns.idleFor)
 	}
 }
 

@@ -107,13 +107,17 @@ func (l *lost) work(s *Store) {
 // Landed finds out whether a claim of which the answer was lost leads. If it
 // does not it can't from now on, though it be still on its way.
 func (s *Store) Landed(c cache.Claim) (h cache.Hold, leads bool, err error) {
-	reply, err := s.do(landedScript, tag(c.Key), []string{recordName(c.Key)}, nonce(c.Nonce), millis(rememberReleased))
+	sc, keys := landedScript, []string{recordName(c.Key)}
+	if c.Write != nil {
+		sc, keys = writeLandedScript, writeKeys(c.Key)
+	}
+	reply, err := s.do(sc, tag(c.Key), keys, nonce(c.Nonce), millis(rememberReleased))
 	if err != nil || reply[0] != "leads" || len(reply) < 2 {
 		return h, false, err
 	}
 	h.Key = c.Key
 	if h.Fence, err = fence(reply[1]); err != nil {
-		return cache.Hold{}, false, malformed(landedScript, reply)
+		return cache.Hold{}, false, malformed(sc, reply)
 	}
 	return h, true, nil
 }

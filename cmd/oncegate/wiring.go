@@ -35,13 +35,9 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	}
 	dir := c.Store.Directory()
 	if dir == "" {
-		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), KeepLost: true, Zone: c.Dashboard.Zone(), Oops: oops, Away: func(cause error) {
-			if cause != nil {
-				log.Warn("the store is away: completions run unprotected until it is back", zap.Error(cause))
-			} else {
-				log.Info("the store is back")
-			}
-		}})
+		o := redisOptions(c, log)
+		o.Oops = oops
+		s, err := redis.Open(c.Store.URL, o)
 		return opened{Store: s}, err
 	}
 	s, err := local.Open(dir, local.Options{
@@ -55,6 +51,26 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 		return opened{}, err
 	}
 	return opened{Store: s, journal: s.Journal(), lost: s.Journal().Lost}, nil
+}
+
+func redisOptions(c *config.Config, log *zap.Logger) redis.Options {
+	meanwhile := "completions run unprotected and writes are refused"
+	if c.Store.OnOutage.Completions == "refuse" {
+		meanwhile = "completions and writes are refused"
+	}
+	return redis.Options{
+		Secret:   []byte(c.Store.Secret),
+		KeepLost: true,
+		Replicas: c.Store.Replicas,
+		Zone:     c.Dashboard.Zone(),
+		Away: func(cause error) {
+			if cause != nil {
+				log.Warn("the store is away", zap.String("until_it_is_back", meanwhile), zap.Error(cause))
+			} else {
+				log.Info("the store is back")
+			}
+		},
+	}
 }
 
 // newGateway makes the gateway that the configuration describes. Mock

@@ -56,8 +56,8 @@ tools:
 	want := gateway.Tool{
 		Name: "payments", Upstream: got.Upstream, KeyRequired: true, KeyFrom: []string{"/idempotency_key"}, KeyFields: []string{"/order_id"}, Window: time.Hour,
 		UpstreamKeyWindow: 30 * time.Minute,
-		Probe: &gateway.Probe{Get: "/v1?ref={/ref}", Executed: "/data/0", AbsentAfter: time.Minute},
-		Reads: []gateway.ToolRead{{Method: "POST", Path: "/search"}, {Method: "PUT", Path: "/a/*"}}, ReplayHeaders: []string{"X-Payment-Id"},
+		Probe:             &gateway.Probe{Get: "/v1?ref={/ref}", Executed: "/data/0", AbsentAfter: time.Minute},
+		Reads:             []gateway.ToolRead{{Method: "POST", Path: "/search"}, {Method: "PUT", Path: "/a/*"}}, ReplayHeaders: []string{"X-Payment-Id"},
 		Wait: 30 * time.Second, Policy: p,
 	}
 	if !reflect.DeepEqual(got, want) {

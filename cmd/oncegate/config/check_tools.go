@@ -90,7 +90,7 @@ func (d *decoder) checkToolKeys(c *Config, at string, t *Tool) {
 			d.faultAt(path, strconv.Quote(p)+" stands in key_from, too: a body that has it has its key by that", "remove it from one of them")
 		}
 	}
-	remembered := max(c.Dedupe.TTL.Tool, c.Dedupe.TTL.Tombstone)
+	remembered := max(min(c.Dedupe.TTL.Tool, c.Dedupe.TTL.Max), c.Dedupe.TTL.Tombstone)
 	switch path := at + ".window"; {
 	case d.faulty(path) || d.faulty(at+".key_fields"):
 	case len(t.KeyFields) > 0 && t.Window == 0:

@@ -117,7 +117,7 @@ type Store struct {
 	Lease time.Duration `yaml:"lease" default:"15s" above:"0"`
 	// The largest answer that is kept. A larger one still reaches its readers.
 	MaxBody Size `yaml:"max_body" default:"8MiB" above:"0"`
-	// How many of Redis' replicas must have a write's dispatch before it is sent, so that a failover can't forget it. Zero: what Redis itself acknowledges is enough. Nothing to a local store.
+	// How many of Redis' replicas must have a write's dispatch before it is sent, and its end before it is recorded, so that a failover forgets neither. While fewer do, writes are refused. Zero: what one Redis acknowledges is enough. Not for a local store.
 	Replicas int `yaml:"replicas" default:"0" min:"0"`
 	// What becomes of calls while the store is away.
 	OnOutage OnOutage `yaml:"on_outage"`
@@ -340,9 +340,9 @@ type Tool struct {
 	Headers map[string]string `yaml:"headers" secret:"true"`
 	// Whether a write needs a key, by Idempotency-Key, key_from or key_fields. required: one without gets a 400. optional: it is sent once, and nothing is replayed.
 	Key string `yaml:"key" default:"optional" enum:"optional,required"`
-	// Where a JSON body has the key, for clients that can set no header: JSON pointers, as /idempotency_key. The first that points at a text or number counts; an Idempotency-Key wins over them.
+	// Where a JSON body has the key, for clients that can set no header: JSON pointers, as /idempotency_key. The first that points at something but null counts, and must be a text; an Idempotency-Key wins over them.
 	KeyFrom []string `yaml:"key_from"`
-	// The fields of a JSON body that mean the operation, as /order_id, for agents that plan anew and mint new ids: JSON pointers. Two writes with the same values of all of them are one, whatever else differs. A body that lacks one has no key by them; an Idempotency-Key and key_from win over them. Needs window.
+	// The fields of a JSON body that mean the operation, as /order_id, for agents that plan anew and mint new ids: JSON pointers. Two writes to one path with the same values of all of them are one, whatever else differs. A body that lacks one, or has null there, has no key by them; an Idempotency-Key and key_from win over them. Needs window.
 	KeyFields []string `yaml:"key_fields"`
 	// How long after the first one settled a write with the same key_fields is the same. An unknown outcome outlasts it. At most what the store remembers: the longer of dedupe.ttl.tool and dedupe.ttl.tombstone.
 	Window time.Duration `yaml:"window" above:"0"`
@@ -368,8 +368,8 @@ type Tool struct {
 type Probe struct {
 	// The path, and query, of a GET under base_url, as /v1/payments?ref={/ref}. {/pointer} stands for a value of the write's JSON body, {upstream_key} for the key that the API got by upstream_key_header.
 	Get string `yaml:"get"`
-	// The JSON pointer of what only an answer about a write that happened has, as /data/0 or /id: anything there but null.
+	// The JSON pointer of what only an answer about a write that happened has, as /data/0 or /id: anything there but null and false.
 	Executed string `yaml:"executed"`
-	// How long after the write was sent a 404, or an answer without executed, means that it did not happen. 0: it never does, for the write may still be in a queue.
+	// How long after the write was sent a 404, or an answer without executed, means that it did not happen, and its key may be used again. 0: it never does, for the write may still be in a queue.
 	AbsentAfter time.Duration `yaml:"absent_after" default:"0s" min:"0"`
 }
