@@ -1,6 +1,7 @@
 package test
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"testing"
@@ -117,6 +118,7 @@ func TestToolsReplayedHeaders(t *testing.T) {
 func TestToolsReplayedBodies(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, nil)
+	written := 0
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -128,21 +130,26 @@ func TestToolsReplayedBodies(t *testing.T) {
 		"binary":           {200, "\x00\x01\xff\xfe\r\n\x1b", []string{"Content-Type: application/octet-stream"}},
 		"no type":          {200, "x", []string{"Content-Type:"}},
 		"nothing":          {200, "", nil},
-		"in chunks":        {200, "one two", []string{"Transfer-Encoding: chunked"}},
+		"in chunks":        {200, "one two", nil},
+		"compressed":       {200, `{"unasked":"gzip"}`, nil},
 	} {
 		step := up.Status(c.status, c.body, c.lines...)
-		if name == "in chunks" {
+		switch name {
+		case "in chunks":
 			step = up.Seq(up.Head(200, "Content-Type: text/plain"), up.Bytes("one ", "two"))
+		case "compressed":
+			step = up.Status(200, gzipped(t, []byte(c.body)), "Content-Encoding: gzip")
 		}
 		b.api.Script(b.runsThen(step))
-		for i, outcome := range []string{"executed", "replayed"} {
-			a := b.pay(name[:3]+strconv.Itoa(len(name)), order)
-			if a.Status != c.status || a.Body != c.body || a.Outcome() != outcome {
-				t.Errorf("%s, %d: %d %q %q", name, i, a.Status, a.Body, a.Outcome())
+		written++
+		for _, outcome := range []string{"executed", "replayed"} {
+			a := b.pay(fmt.Sprint("k", written), order)
+			if a.Status != c.status || a.Body != c.body || a.Outcome() != outcome || a.Header.Get("Content-Encoding") != "" {
+				t.Errorf("%s, %s: %d %q %v", name, outcome, a.Status, a.Body, a.Header)
 			}
 		}
 	}
-	b.wantRuns(7)
+	b.wantRuns(written)
 }
 
 // B067: an answer without a body is one, and the key is not left locked.

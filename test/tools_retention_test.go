@@ -34,8 +34,8 @@ func TestToolsRetentionAndTombstone(t *testing.T) {
 	dated := uuid7(time.Now())
 	var settled time.Time
 	for n, key := range []string{"k", dated} {
+		settled = time.Now() // or later
 		wantReceipt(t, b.pay(key, order), n+1, "executed", "")
-		settled = time.Now()
 		wantReceipt(t, b.pay(key, order), n+1, "replayed", "key")
 	}
 	b.api.Script(b.lost)

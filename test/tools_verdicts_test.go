@@ -37,8 +37,8 @@ func TestToolsRefusalsThatAreReplayed(t *testing.T) {
 		b.api.Script(up.Fail(status, "no"), b.paid)
 		for _, outcome := range []string{"executed", "replayed"} {
 			a := b.pay(key, order)
-			if a.Status != status || a.Body != up.Problem("no") || a.Outcome() != outcome {
-				t.Errorf("%s: %d %s %q", outcome, a.Status, a.Body, a.Outcome())
+			if a.Status != status || a.Body != up.Problem("no") || a.Outcome() != outcome || a.Header.Get("X-Should-Retry") != "false" {
+				t.Errorf("%s: %d %s %v", outcome, a.Status, a.Body, a.Header)
 			}
 			if got := a.Header.Get("Idempotent-Replayed"); (outcome == "replayed") != (got == "true") {
 				t.Errorf("Idempotent-Replayed: %q", got)
