@@ -29,6 +29,8 @@ func TestToolsReplay(t *testing.T) {
 	if one, two := first.Header.Get("Oncegate-Key"), again.Header.Get("Oncegate-Key"); one != two {
 		t.Errorf("two records: %s and %s", one, two)
 	}
+	// What is said about derived keys changes nothing.
+	wantReceipt(t, b.pay("k", order, "Oncegate-Dedupe: off", "Oncegate-Nonce: 1", "Oncegate-User: another", "Cache-Control: no-cache"), 1, "replayed", "key")
 	// Another key is another payment, and no key is one each time.
 	wantReceipt(t, b.pay("k2", order), 2, "executed", "")
 	wantReceipt(t, b.pay("", order), 3, "executed", "unkeyed")
@@ -124,19 +126,22 @@ func TestToolsReplayedBodies(t *testing.T) {
 		body   string
 		lines  []string
 	}{
-		"numbers are text": {200, `{"id":18446744073709551615,"order":9007199254740993,"a":1.0,"b":1e-7,"c":0.30000000000000004,"d":-0}`, nil},
-		"JSON as it came":  {200, "{ \"b\" : 1,\n\t\"a\":\"\\u00e9<\" , \"a\":2}\n", nil},
-		"not JSON at all":  {202, "queued\r\n", []string{"Content-Type: text/plain; charset=iso-8859-1"}},
-		"binary":           {200, "\x00\x01\xff\xfe\r\n\x1b", []string{"Content-Type: application/octet-stream"}},
-		"no type":          {200, "x", []string{"Content-Type:"}},
-		"nothing":          {200, "", nil},
-		"in chunks":        {200, "one two", nil},
-		"compressed":       {200, `{"unasked":"gzip"}`, nil},
+		"numbers are text":  {200, `{"id":18446744073709551615,"order":9007199254740993,"a":1.0,"b":1e-7,"c":0.30000000000000004,"d":-0}`, nil},
+		"JSON as it came":   {200, "{ \"b\" : 1,\n\t\"a\":\"\\u00e9<\" , \"a\":2}\n", nil},
+		"not JSON at all":   {202, "queued\r\n", []string{"Content-Type: text/plain; charset=iso-8859-1"}},
+		"binary":            {200, "\x00\x01\xff\xfe\r\n\x1b", []string{"Content-Type: application/octet-stream"}},
+		"no type":           {200, "x", []string{"Content-Type:"}},
+		"nothing":           {200, "", nil},
+		"in chunks":         {200, "one two", nil},
+		"after early hints": {200, `{"id":1}`, nil},
+		"compressed":        {200, `{"unasked":"gzip"}`, nil},
 	} {
 		step := up.Status(c.status, c.body, c.lines...)
 		switch name {
 		case "in chunks":
 			step = up.Seq(up.Head(200, "Content-Type: text/plain"), up.Bytes("one ", "two"))
+		case "after early hints":
+			step = up.Seq(up.Raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"), step)
 		case "compressed":
 			step = up.Status(200, gzipped(t, []byte(c.body)), "Content-Encoding: gzip")
 		}

@@ -121,6 +121,10 @@ func TestToolsClientDeadline(t *testing.T) {
 	own := b.goPay("own", order, "Oncegate-Timeout: 300ms") // it leads
 	b.api.Call(2)
 	late.wantTool(t, own.Answer())
+	// One without a key can't be joined: another try would be another payment.
+	alone := b.goPay("", order, "Oncegate-Timeout: 300ms")
+	b.api.Call(3)
+	problem{504, "upstream_timeout", "false", "failed", "deadline", ""}.wantTool(t, alone.Answer())
 	if b.api.Call(1).Left(100*time.Millisecond) || b.api.Call(2).Left(100*time.Millisecond) {
 		t.Error("the API was let go")
 	}
@@ -133,5 +137,5 @@ func TestToolsClientDeadline(t *testing.T) {
 		})
 		wantShared(t, a, "replayed", "key")
 	}
-	b.wantRuns(2)
+	harness.Eventually(t, harness.Patience, "all three are paid", func() bool { return b.runs.N() == 3 })
 }

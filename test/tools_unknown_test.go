@@ -24,6 +24,7 @@ func TestB069AmbiguousOutcomeIsRemembered(t *testing.T) {
 		{"closed", up.Cut, 0}, {"reset", up.RST, 0}, {"hung", up.Gate(gate), 0}, {"not HTTP", up.Seq(up.Raw("what?\r\n\r\n"), up.Cut), 0},
 		{"half a head", up.Seq(up.Raw("HTTP/1.1 201 Crea"), up.Cut), 0}, {"100 only", up.Seq(up.Raw("HTTP/1.1 100 Continue\r\n\r\n"), up.Cut), 0},
 		{"early hints only", up.Seq(up.Raw("HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"), up.RST), 0},
+		{"a switch of protocols", up.Seq(up.Raw("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), up.Gate(gate)), 0},
 		{"a broken 500", up.Seq(up.Head(500, "Content-Length: 100"), up.Bytes("half"), up.Cut), 500},
 	}
 	for _, status := range []int{408, 500, 502, 503, 504, 507, 520, 524, 529} {
@@ -113,6 +114,22 @@ func TestToolsLateAnswer(t *testing.T) {
 			})
 			wantCalls(t, b.api, 1)
 		})
+	}
+}
+
+// A late answer of a run that another one followed changes nothing.
+func TestToolsLateAnswerAfterAnotherRun(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, harness.Map{"policy": harness.Map{"timeouts": harness.Map{"first_byte": "300ms"}}})
+	gate := make(chan struct{})
+	b.api.Script(up.Seq(up.Gate(gate), b.paid), b.paid)
+	unknown.wantTool(t, b.pay("k", order))
+	wantReceipt(t, b.pay("k", order, "Oncegate-Retry-Unknown: 1"), 1, "executed", "")
+	close(gate)
+	idle(t, b.Gateway)
+	harness.Eventually(t, harness.Patience, "the first one runs too", func() bool { return b.runs.N() == 2 })
+	for range 3 {
+		wantReceipt(t, b.pay("k", order), 1, "replayed", "key")
 	}
 }
 
