@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 	"testing"
+	"time"
 
 	"oncegate/test/harness"
 	"oncegate/test/up"
@@ -14,10 +15,10 @@ import (
 // its end.
 func TestToolsEventsAreLive(t *testing.T) {
 	t.Parallel()
-	b := openBank(t, nil)
+	b := openBank(t, nil, harness.Config{"server.heartbeat": "20ms"}) // nothing of ours is in it
 	gate := make(chan struct{})
 	const first, rest = ": hello\r\nid: 1\r\ndata: {\"step\":1}\r\n\r\n", "event: done\ndata: {\"step\":2}\n\n"
-	b.api.Script(b.runsThen(up.Open(), up.Bytes(first), up.Gate(gate), up.Bytes(rest)))
+	b.api.Script(b.runsThen(up.Open(), up.Bytes(first), up.Gate(gate), up.Bytes(rest[:20]), up.Pause(100*time.Millisecond), up.Bytes(rest[20:])))
 	s := b.Open(pay, order, "Idempotency-Key: k", "Accept: text/event-stream")
 	follower := b.Open(pay, order, "Idempotency-Key: k", "Accept: text/event-stream")
 	for name, c := range map[string]*harness.Stream{"the first": s, "a follower": follower} {
@@ -80,7 +81,7 @@ func TestToolsEventsThatBreakOff(t *testing.T) {
 func TestToolsAnswerTooLargeToKeep(t *testing.T) {
 	t.Parallel()
 	const size = 20 << 20
-	b := openBank(t, nil)
+	b := openBank(t, nil, harness.Config{"server.heartbeat": "20ms"})
 	gate := make(chan struct{})
 	piece := strings.Repeat("0123456789abcdef", 64<<10)
 	var pieces []string
@@ -88,7 +89,7 @@ func TestToolsAnswerTooLargeToKeep(t *testing.T) {
 		pieces = append(pieces, piece)
 	}
 	half := len(pieces) / 2
-	b.api.Script(b.runsThen(up.Head(200, "Content-Type: text/plain"), up.Bytes(pieces[:half]...), up.Gate(gate), up.Bytes(pieces[half:]...)))
+	b.api.Script(b.runsThen(up.Head(200, "Content-Type: text/plain"), up.Bytes(pieces[:half]...), up.Gate(gate), up.Pause(100*time.Millisecond), up.Bytes(pieces[half:]...)))
 	s := b.Open(pay, order, "Idempotency-Key: k")
 	for len(s.Raw()) < 8<<20 {
 		if _, ok := s.Piece(harness.Patience); !ok {

@@ -151,7 +151,7 @@ func (b *bank) replays(key, body string, n int) {
 	var a *harness.Answer
 	harness.Eventually(b.t, harness.Patience, "the answer is there", func() bool {
 		a = b.pay(key, body)
-		return a.Status == 201
+		return a.Outcome() == "replayed"
 	})
 	wantReceipt(b.t, a, n, "replayed", "key")
 }

@@ -133,9 +133,12 @@ func TestToolsClientDeadline(t *testing.T) {
 	for _, key := range []string{"k", "own"} {
 		harness.Eventually(t, harness.Patience, "it is paid", func() bool {
 			a = b.pay(key, order)
-			return a.Status == 201
+			return a.Outcome() == "replayed"
 		})
 		wantShared(t, a, "replayed", "key")
+		if a.Status != 201 {
+			t.Errorf("%s: %d %s", key, a.Status, a.Body)
+		}
 	}
 	harness.Eventually(t, harness.Patience, "all three are paid", func() bool { return b.runs.N() == 3 })
 }
