@@ -97,6 +97,9 @@ func (s *Store) openDatabase(file string) error {
 	if err == nil {
 		err = s.writer.prepare()
 	}
+	if err == nil {
+		err = s.prepareReads(context.Background())
+	}
 	return explain(file, err)
 }
 

@@ -42,16 +42,18 @@ type Options struct {
 // across restarts by the wall clock, by which a record never lives longer than
 // it was settled for.
 type Store struct {
-	dir      string
-	o        Options
-	memory   int64
-	lock     *os.File
-	db       *sql.DB
-	secret   []byte
-	writer   *writer
-	attempts *Journal
-	ledger   *ledger
-	posted   mark // of the ledger, at start
+	dir         string
+	o           Options
+	memory      int64
+	lock        *os.File
+	db          *sql.DB
+	writeRow    *sql.Stmt // reads a write's row
+	writeFrames *sql.Stmt // and its answer
+	secret      []byte
+	writer      *writer
+	attempts    *Journal
+	ledger      *ledger
+	posted      mark // of the ledger, at start
 
 	opened time.Time
 	doubts doubts
@@ -149,6 +151,11 @@ func (s *Store) release() error {
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
+	}
+	for _, stmt := range []*sql.Stmt{s.writeRow, s.writeFrames} {
+		if stmt != nil {
+			errs = append(errs, stmt.Close())
+		}
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())

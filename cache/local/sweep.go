@@ -35,8 +35,8 @@ func (s *Store) sweep() {
 			if now.Sub(expired) >= expireEvery {
 				expired = now
 				s.writer.put(op{what: expire})
+				s.writer.put(op{what: sweeping})
 			}
-			s.writer.put(op{what: sweeping})
 		case <-s.closed:
 			return
 		}

@@ -70,8 +70,7 @@ func read(res *cache.Result, answer []byte) (*cache.Result, error) {
 // readFrames reads the answer of a record that completed; sql.ErrNoRows when
 // it is not kept any more, cache.ErrCodec when it is damaged.
 func (s *Store) readFrames(k cache.Key, f cache.Fence) (b []byte, err error) {
-	err = s.db.QueryRowContext(context.Background(),
-		"SELECT frames FROM writes WHERE key = ? AND fence = ? AND frames IS NOT NULL", k[:], int64(f)).Scan(&b)
+	err = s.writeFrames.QueryRowContext(context.Background(), k[:], int64(f)).Scan(&b)
 	if err == nil {
 		_, err = cache.DecodeFrames(b)
 	}

@@ -228,10 +228,7 @@ func (w *writer) commit(batch []op) error {
 		case expire:
 			err = expireBuckets(ctx, tx, time.Now())
 		case post:
-			if !posted { // once is enough
-				posted = true
-				err = w.ledger.write(ctx, tx)
-			}
+			posted = true // once, and with what comes beside
 		case writing:
 			sums = append(sums, o.write.sums...)
 			err = w.writes.do(ctx, o.write)
@@ -248,12 +245,17 @@ func (w *writer) commit(batch []op) error {
 			return errors.Join(err, tx.Rollback())
 		}
 	}
+	if posted {
+		if err := w.ledger.write(ctx, tx); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
 	if err := tx.Commit(); err != nil {
 		tx.Rollback() // a commit that failed may have left it open
 		return err
 	}
 	if posted || len(sums) > 0 {
-		w.ledger.setStaged(len(sums) > 0)
+		w.ledger.setStaged(!posted)
 	}
 	if more {
 		w.put(op{what: sweeping})
