@@ -254,11 +254,11 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 		already := heard(cache.Completed)
 		for range 16 {
 			callers.Go(func() {
-				for {
+				for pause := time.Duration(0); ; pause = 5 * time.Millisecond { // after a failure
 					select {
 					case <-stop:
 						return
-					default:
+					case <-time.After(pause):
 					}
 					n := key.Add(1)
 					c := write(0)
@@ -267,11 +267,11 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 					c.Lease = time.Hour
 					g, err := s.Claim(t.Context(), c)
 					if err != nil {
-						return
+						continue
 					}
 					h := cache.Hold{Key: c.Key, Fence: g.Fence}
 					if s.Dispatch(t.Context(), h, cache.NewNonce()) != nil {
-						return
+						continue
 					}
 					tell(c.Key, known{g.Fence, cache.Dispatched, ""})
 					end, text := ends[n%4], fmt.Sprint(n)
