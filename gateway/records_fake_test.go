@@ -112,7 +112,11 @@ func (s *writes) Record(_ context.Context, k cache.Key) (cache.Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.recs[k]; r != nil {
-		return *r, nil
+		out := *r
+		if r.State == cache.Completed && r.Frames == nil {
+			out.State = cache.Tombstone
+		}
+		return out, nil
 	}
 	return cache.Record{}, cache.ErrNone
 }

@@ -16,7 +16,7 @@ import (
 // resolved is what came of a resolution.
 type resolved struct {
 	Key   string `json:"key"`
-	State string `json:"state"` // completed or released
+	State string `json:"state"` // completed, tombstone or released
 	As    string `json:"as"`
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"oncegate/cache"
 )
 
 // testimony is what a person says of a write of unknown outcome.
@@ -35,10 +37,13 @@ const (
 
 // state is what the record becomes.
 func (t *testimony) state() string {
-	if t.As == asExecuted {
-		return "completed"
+	switch {
+	case t.As != asExecuted:
+		return "released"
+	case t.Body == nil: // there is no answer to keep
+		return recordStates[cache.Tombstone]
 	}
-	return "released"
+	return recordStates[cache.Completed]
 }
 
 // check refuses what makes no sense, and fills in what may be left out. most

@@ -51,6 +51,11 @@ func (f *Faulty) Renew(ctx context.Context, h cache.Hold, lease time.Duration) (
 	return wanted && err == nil, err
 }
 
+func (f *Faulty) Ask(ctx context.Context, h cache.Hold) (wanted bool, err error) {
+	err = f.run("ask", func() (err error) { wanted, err = f.Store.Ask(ctx, h); return err })
+	return wanted && err == nil, err
+}
+
 func (f *Faulty) Append(ctx context.Context, h cache.Hold, from int, frames []cache.Frame) error {
 	return f.run("append", func() error { return f.Store.Append(ctx, h, from, frames) })
 }
@@ -69,4 +74,48 @@ func (f *Faulty) Settle(ctx context.Context, h cache.Hold, s cache.Settlement) e
 
 func (f *Faulty) Owe(ctx context.Context, h cache.Hold, n cache.Nonce, d time.Duration) error {
 	return f.run("owe", func() error { return f.Store.Owe(ctx, h, n, d) })
+}
+
+func (f *Faulty) Dispatch(ctx context.Context, h cache.Hold, n cache.Nonce) error {
+	return f.run("dispatch", func() error { return f.Store.Dispatch(ctx, h, n) })
+}
+
+func (f *Faulty) Withdraw(ctx context.Context, h cache.Hold, n cache.Nonce) error {
+	return f.run("withdraw", func() error { return f.Store.Withdraw(ctx, h, n) })
+}
+
+func (f *Faulty) Resolve(ctx context.Context, k cache.Key, r cache.Resolution) error {
+	return f.run("resolve", func() error { return f.Store.Resolve(ctx, k, r) })
+}
+
+func (f *Faulty) Record(ctx context.Context, k cache.Key) (r cache.Record, err error) {
+	err = f.run("record", func() (err error) { r, err = f.Store.Record(ctx, k); return err })
+	if err != nil {
+		r = cache.Record{}
+	}
+	return r, err
+}
+
+func (f *Faulty) Records(ctx context.Context, filter cache.Filter, cursor string, limit int) (page []cache.Record, next string, err error) {
+	err = f.run("records", func() (err error) { page, next, err = f.Store.Records(ctx, filter, cursor, limit); return err })
+	if err != nil {
+		page, next = nil, ""
+	}
+	return page, next, err
+}
+
+func (f *Faulty) Audits(ctx context.Context, cursor string, limit int) (page []cache.Audit, next string, err error) {
+	err = f.run("audits", func() (err error) { page, next, err = f.Store.Audits(ctx, cursor, limit); return err })
+	if err != nil {
+		page, next = nil, ""
+	}
+	return page, next, err
+}
+
+func (f *Faulty) Doubts(ctx context.Context) (d map[string]int64, err error) {
+	err = f.run("doubts", func() (err error) { d, err = f.Store.Doubts(ctx); return err })
+	if err != nil {
+		d = nil
+	}
+	return d, err
 }

@@ -19,16 +19,40 @@ func (s *Store) Append(_ context.Context, h cache.Hold, from int, frames []cache
 	defer sh.mu.Unlock()
 	r := sh.current(h, time.Now())
 	switch {
-	case r == nil || r.state != cache.Dispatched:
+	case r == nil:
+		return sh.appendWrite(h, from, frames)
+	case r.state != cache.Dispatched:
 		return cache.ErrFenced
 	case from < 0 || from > len(r.log):
-		return fmt.Errorf("cache: frames from %d on leave a gap after the %d that are there", from, len(r.log))
+		return gap(from, len(r.log))
 	}
 	if have := len(r.log) - from; have < len(frames) {
 		r.log = append(r.log, frames[have:]...)
 		r.tell()
 	}
 	return nil
+}
+
+// Ask wakes those who wait for more of a log: they read on, and so mark it anew.
+func (s *Store) Ask(_ context.Context, h cache.Hold) (wanted bool, err error) {
+	if err := s.away(); err != nil {
+		return false, err
+	}
+	sh := s.shard(h.Key)
+	now := time.Now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.current(h, now)
+	switch {
+	case r == nil || r.state != cache.Dispatched:
+		return false, cache.ErrFenced
+	case r.wanted:
+		r.wanted, r.asked = false, now
+		r.tell()
+	case now.Sub(r.asked) >= cache.Unread:
+		r.asked = time.Time{}
+	}
+	return !r.asked.IsZero(), nil
 }
 
 // Read gives frames of the log in flight, or of the result.
@@ -46,7 +70,7 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 		switch {
 		case r == nil:
 			sh.mu.Unlock()
-			return nil, nil, cache.ErrFenced
+			return s.readWrite(ctx, h, from)
 		case r.state != cache.Dispatched:
 			k := r.kept()
 			sh.mu.Unlock()
@@ -87,6 +111,10 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 		}
 		lapse.Stop()
 	}
+}
+
+func gap(from, have int) error {
+	return fmt.Errorf("cache: frames from %d on leave a gap after the %d that are there", from, have)
 }
 
 // tail gives frames from an index on, in a slice that can't grow into theirs.

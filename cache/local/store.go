@@ -53,6 +53,9 @@ type Store struct {
 	ledger   *ledger
 	posted   mark // of the ledger, at start
 
+	opened time.Time
+	doubts doubts
+
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
 	used     atomic.Int64  // bytes of settled records in memory
@@ -73,12 +76,14 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the store's directory: %w", err)
 	}
-	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, closed: make(chan struct{}), swept: make(chan struct{})}
+	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, opened: time.Now(), closed: make(chan struct{}), swept: make(chan struct{})}
 	if s.memory <= 0 {
 		s.memory = 256 << 20
 	}
 	for i := range s.shards {
 		s.shards[i].records = make(map[cache.Key]*record)
+		s.shards[i].writes = make(map[cache.Key]*write)
+		s.shards[i].restless = make(map[*write]struct{})
 	}
 	defer func() {
 		if err != nil {

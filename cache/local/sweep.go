@@ -36,12 +36,14 @@ func (s *Store) sweep() {
 				expired = now
 				s.writer.put(op{what: expire})
 			}
+			s.writer.put(op{what: sweeping})
 		case <-s.closed:
 			return
 		}
 		for i := range s.shards {
 			for s.sweepShard(&s.shards[i]) {
 			}
+			s.sweepRestless(&s.shards[i], s.now())
 		}
 		s.reserveFences()
 	}

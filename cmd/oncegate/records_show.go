@@ -70,7 +70,9 @@ func (r *wholeRecord) facts() [][]string {
 	if r.Unkeyed {
 		add("key", "none was sent: nothing can repeat it")
 	}
-	if r.Status > 0 {
+	if r.Status > 0 && r.State == "unknown" {
+		add("upstream", fmt.Sprintf("answered %d, which does not say whether it happened", r.Status))
+	} else if r.Status > 0 {
 		answer := strconv.Itoa(r.Status)
 		if r.Size != nil {
 			answer += fmt.Sprintf(", %d bytes, sha256 %s", *r.Size, r.SHA256)
@@ -78,7 +80,7 @@ func (r *wholeRecord) facts() [][]string {
 		add("answer", answer)
 	}
 	if r.Probe {
-		add("probe", "the upstream can be asked, and is")
+		add("probe", "the upstream can be asked what became of it")
 	}
 	for _, t := range []struct {
 		name string

@@ -168,6 +168,11 @@ func TestRecordsShow(t *testing.T) {
 	s.matches(out, `^record +`+key+`$`, `^state +unknown: it may or may not have happened`, `^write +POST /payments$`, `^tool +payments$`,
 		`^AT  +AFTER  +EVENT  +RUN  +STATUS  +WHAT$`, at+`- +claimed +1 +-$`, at+`\+\S+s +dispatched +1 +-$`, at+`\+\S+s +unknown +1 +-$`)
 
+	s.mock.Script(mock.Step{Status: 500})
+	_, _, header := s.write("payments", "said nothing")
+	_, out, _ = s.records("show", header.Get("Oncegate-Key"))
+	s.matches(out, `^upstream +answered 500, which does not say`, at+`\+\S+s +unknown +1 +500$`)
+
 	done := func() string { _, _, h := s.write("payments", "done"); return h.Get("Oncegate-Key") }()
 	if _, out, _ = s.records("show", done); !strings.Contains(out, "completed") {
 		t.Error(out)
