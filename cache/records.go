@@ -610,8 +610,14 @@ func (r *Records) owe(h Hold) {
 // oweLater tells the store of a debt that it did not hear of. The nonce is the
 // same, so that one whose acknowledgement was lost counts once.
 func (r *Records) oweLater(h Hold, n Nonce, until time.Time) {
+	again := time.NewTicker(readAgain)
+	defer again.Stop()
 	for time.Now().Before(until) {
-		time.Sleep(readAgain)
+		select {
+		case <-again.C:
+		case <-r.Closed:
+			return
+		}
 		if err := r.Store.Owe(context.Background(), h, n, time.Until(until)); !errors.Is(err, ErrAway) {
 			return
 		}
