@@ -142,23 +142,30 @@ func (r *Records) Wanted(h Hold) {
 	}
 	e.wanted = true
 	if reader, ok := e.log.Join(time.Time{}); ok {
-		e.unread = make(chan struct{})
-		go r.publish(e, reader, e.unread)
+		go r.publish(e, reader)
 	}
 }
 
-// unwanted says that nobody does any more: what was published stays, in case
-// somebody will. Not so soon after the store was away: those who read could not
-// say so then. r.mu is held.
-func (r *Records) unwanted(e *Entry) {
-	if !e.wanted || time.Since(e.unheard) < 2*Unread {
-		return
+// unread asks whether anybody elsewhere still reads the log of a call that is led
+// here, and notes it if not: what was published stays, in case somebody will.
+// Not so soon after the store was away: those who read could not say so then.
+func (r *Records) unread(e *Entry) bool {
+	r.mu.Lock()
+	calls := e.calls
+	r.mu.Unlock()
+	wanted, err := r.Store.Ask(context.Background(), e.Hold())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrFenced):
+		return true
+	case err != nil:
+		e.unheard = time.Now()
+	case !wanted && e.calls == calls && time.Since(e.unheard) > 2*Unread: // nor did anybody come meanwhile
+		e.wanted = false
+		return true
 	}
-	e.wanted = false
-	if e.unread != nil {
-		close(e.unread)
-		e.unread = nil
-	}
+	return false
 }
 
 func (e *Entry) published() bool {
@@ -170,7 +177,7 @@ func (e *Entry) published() bool {
 // publish puts the log into the store, from its beginning, until it ends or
 // nobody elsewhere reads it any more. Its reader counts as one of the call's:
 // when it is the last, it finds out soon whether it reads for nobody.
-func (r *Records) publish(e *Entry, reader *Reader, unread <-chan struct{}) {
+func (r *Records) publish(e *Entry, reader *Reader) {
 	defer reader.Leave()
 	ask := time.NewTicker(askReaders)
 	defer ask.Stop()
@@ -212,12 +219,10 @@ func (r *Records) publish(e *Entry, reader *Reader, unread <-chan struct{}) {
 		select {
 		case <-reader.Woken():
 		case <-ask.C:
-			if e.log.Readers() == 1 && errors.Is(r.extend(e), ErrFenced) {
+			if e.log.Readers() == 1 && r.unread(e) {
 				return
 			}
 			continue
-		case <-unread:
-			return
 		case <-e.log.Done():
 			return
 		}

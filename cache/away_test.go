@@ -245,20 +245,15 @@ func TestASlowReaderElsewhereIsHeard(t *testing.T) {
 	})
 }
 
-// unread is a store that says of each log that nobody elsewhere reads it.
+// unread is a store that says what it is told to of who reads elsewhere.
 type unread struct {
 	cache.Store
-	renew atomic.Pointer[func() (bool, error)] // in place of what the store says
+	says atomic.Pointer[func() (bool, error)]
 }
 
-func (s *unread) Renew(ctx context.Context, h cache.Hold, lease time.Duration) (bool, error) {
-	if _, err := s.Store.Renew(ctx, h, lease); err != nil {
-		return false, err
-	}
-	return (*s.renew.Load())()
-}
+func (s *unread) Ask(context.Context, cache.Hold) (bool, error) { return (*s.says.Load())() }
 
-// Who is announced while a renewal is answered came after the answer; and while
+// Who is announced while the store is asked came after the answer; and while
 // the store is away nobody who reads can say so, nor for a moment afterwards.
 func TestAnAnswerThatNobodyReadsMayBeOld(t *testing.T) {
 	twoNodes(t, func(t *testing.T, a, _ *cache.Records) {
@@ -267,7 +262,7 @@ func TestAnAnswerThatNobodyReadsMayBeOld(t *testing.T) {
 		lead.Log().OnIdle(func() { idle <- struct{}{} })
 		store := &unread{Store: a.Store}
 		a.Store, a.Oops = store, nil
-		says := func(f func() (bool, error)) { store.renew.Store(&f) }
+		says := func(f func() (bool, error)) { store.says.Store(&f) }
 		is := func(when string, left int) {
 			t.Helper()
 			time.Sleep(5 * time.Second)
@@ -278,7 +273,7 @@ func TestAnAnswerThatNobodyReadsMayBeOld(t *testing.T) {
 		a.Wanted(lead.Hold())
 		says(func() (bool, error) { a.Wanted(lead.Hold()); return false, nil })
 		lead.Reader.Leave()
-		is("announced during a renewal", 0)
+		is("announced while it was asked", 0)
 		says(func() (bool, error) { return false, cache.ErrAway })
 		is("away", 0)
 		says(func() (bool, error) { return false, nil })

@@ -58,15 +58,14 @@ type Entry struct {
 	err     error         // valid after ready: the store's
 
 	// Of a leader's entry; guarded by records.mu.
-	owed     []time.Time   // when clients left without all of it
-	told     int           // how many of those the store was told of at once, and keeps
-	leading  bool          // its claim is held
-	away     bool          // it is led on another node: log is a copy
-	wanted   bool          // somebody on another node reads the log: it is published
-	calls    int           // how often that was told
-	unread   chan struct{} // closed when it is to be published no longer; nil while it is not
-	unheard  time.Time     // when the store last did not answer
-	ended    bool          // its readers have the end: nobody joins any more
+	owed     []time.Time // when clients left without all of it
+	told     int         // how many of those the store was told of at once, and keeps
+	leading  bool        // its claim is held
+	away     bool        // it is led on another node: log is a copy
+	wanted   bool        // somebody on another node reads the log: it is published
+	calls    int         // how often that was told
+	unheard  time.Time   // when the store last did not answer its publisher
+	ended    bool        // its readers have the end: nobody joins any more
 	settling bool
 	fenced   bool          // another leads: there is nothing to renew
 	settled  bool          // the store was told, or could not be
@@ -363,39 +362,23 @@ func (r *Records) renew() {
 	}
 	r.mu.Unlock()
 	for _, e := range leads {
-		_ = r.extend(e) // oops has heard it
+		wanted, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+		if wanted {
+			r.Wanted(e.Hold())
+		}
+		r.mu.Lock()
+		over := e.settling // a renewal that crossed the settlement is refused rightly
+		e.fenced = e.fenced || errors.Is(err, ErrFenced)
+		r.mu.Unlock()
+		if !over {
+			r.oops("renew", err)
+		}
 	}
 	r.mu.Lock()
 	if r.renewing = false; len(r.live) > 0 {
 		r.scheduleRenewals()
 	}
 	r.mu.Unlock()
-}
-
-// extend renews a claim, and has its log published, or no longer, as the store
-// says.
-func (r *Records) extend(e *Entry) error {
-	r.mu.Lock()
-	calls := e.calls
-	r.mu.Unlock()
-	wanted, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
-	if wanted {
-		r.Wanted(e.Hold())
-	}
-	r.mu.Lock()
-	over := e.settling // a renewal that crossed the settlement is refused rightly
-	e.fenced = e.fenced || errors.Is(err, ErrFenced)
-	switch {
-	case err != nil:
-		e.unheard = time.Now()
-	case !wanted && e.calls == calls:
-		r.unwanted(e)
-	}
-	r.mu.Unlock()
-	if !over {
-		r.oops("renew", err)
-	}
-	return err
 }
 
 // deliverFor is how long the store hears nothing of the end of a derived key's

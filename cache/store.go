@@ -167,9 +167,11 @@ type Store interface {
 	Claim(ctx context.Context, c Claim) (Grant, error)
 	// Renew makes the lease last for lease from now, by the store's clock.
 	// wanted says that somebody on another node reads this log, so that it
-	// must be appended from its beginning. It is false again, until it is next
-	// read, when nobody reads for Unread after a renewal: each asks all readers.
+	// must be appended from its beginning.
 	Renew(ctx context.Context, h Hold, lease time.Duration) (wanted bool, err error)
+	// Ask has everybody who reads this log say so again. wanted is false, until
+	// it is next read, once nobody has said so for Unread.
+	Ask(ctx context.Context, h Hold) (wanted bool, err error)
 	// Append publishes frames of the log, the first of them at index from.
 	// Frames that are already there are left as they are; a gap is an error.
 	Append(ctx context.Context, h Hold, from int, frames []Frame) error

@@ -177,7 +177,7 @@ func (d *delivery) late(opened *cache.Head) bool {
 	now := time.Now()
 	if !d.begun {
 		if t := d.c.until; !t.IsZero() && !now.Before(t) {
-			if d.entry.Private() {
+			if d.entry.Private() || d.c.alone() {
 				d.sendAway(runsAlone)
 			} else {
 				d.sendAway(stillRuns)

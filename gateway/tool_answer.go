@@ -62,14 +62,12 @@ func (r *toolRun) await(ctx context.Context) *toolAnswer {
 	gone := make(chan struct{})
 	r.left.Go(func() {
 		a := r.guarded(func() { close(begun) })
+		done <- a
+		<-r.ended
 		select {
-		case done <- a:
-		default:
-		}
-		select {
-		case <-gone:
+		case <-gone: // which is closed before the record ends, if at all
 			r.late(a)
-		case <-r.ended:
+		default:
 		}
 	})
 	timer := time.NewTimer(limit)
@@ -125,9 +123,18 @@ func (r *toolRun) send(ctx context.Context, begun func()) *toolAnswer {
 	}
 	if a.failure != nil { // a tool's credential is not ours to judge
 		a.failure.Credential, a.failure.Quota = false, false
+		a.tell(false, 0)
 	}
 	r.read(ctx, from, a)
 	return a
+}
+
+// tell says in an error's headers whether another try is of use.
+func (a *toolAnswer) tell(retry bool, after time.Duration) {
+	for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Should-Retry"} {
+		delete(a.head.Own, name) // the API's own
+	}
+	retryHeaders(a.head.Header, a.status, retry, after)
 }
 
 const (
@@ -198,7 +205,6 @@ func (r *toolRun) show(ctx context.Context, a *toolAnswer) error {
 
 // late settles the record anew by an answer that came after its waiting ended.
 func (r *toolRun) late(a *toolAnswer) {
-	<-r.ended
 	if r.end != cache.Unknown {
 		return
 	}

@@ -86,6 +86,10 @@ func (g *Gateway) readWrite(c *call, h http.Header) *refusal {
 	return nil
 }
 
+// alone says that nobody can ask for the answer of this call again: it is a
+// tool's, and has no key.
+func (c *call) alone() bool { return c.tool != nil && c.tool.keyed == unkeyed }
+
 // maxPath bounds, in bytes, what of a path is kept with a record.
 const maxPath = 1024
 

@@ -142,9 +142,13 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 	ans := r.await(ctx)
 	f := ans.failure
 	r.last = ans
-	r.count(f.Billing())
+	billing := f.Billing()
+	if r.t.write != nil && f != nil && r.t.judge(f) == inDoubt { // a 503, too, may have come after the effect
+		billing = policy.Ambiguous
+	}
+	r.count(billing)
 	r.g.metrics.upstream.Observe(time.Since(start).Seconds())
-	r.g.metrics.attempt(r.t.Name, f.Result(), f.Billing())
+	r.g.metrics.attempt(r.t.Name, f.Result(), billing)
 	if r.t.write == nil || f == nil {
 		return f
 	}

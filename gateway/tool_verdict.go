@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 
 	"oncegate/cache"
@@ -134,13 +133,7 @@ func (r *toolRun) failed(res policy.Result) {
 		}
 		a.head.Failed, a.head.Reason = !final, string(res.Reason)
 		if !final {
-			h := make(http.Header, len(a.head.Header)+3)
-			maps.Copy(h, a.head.Header)
-			retryHeaders(h, a.status, res.ShouldRetry, res.RetryAfter)
-			a.head.Header = h
-			for _, name := range []string{"Retry-After", "Retry-After-Ms", "X-Should-Retry"} {
-				delete(a.head.Own, name)
-			}
+			a.tell(res.ShouldRetry, res.RetryAfter)
 		}
 		r.record(cache.Result{State: cache.Released}, a.head, a.rest())
 		return

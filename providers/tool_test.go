@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -418,5 +420,114 @@ func TestToolCancelled(t *testing.T) {
 	failed(t, err, policy.NotSent, 0)
 	if !err.Cancelled || u.calls() != 0 {
 		t.Errorf("%+v, %d calls", err, u.calls())
+	}
+}
+
+// Whatever happens to connections, one attempt is at most one execution, one
+// that says it was not sent is none, and each answer is its own request's.
+func TestToolExecutesOnceUnderFaults(t *testing.T) {
+	var mu sync.Mutex
+	executions := map[string]int{}
+	var notSent []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		id := r.Header.Get("Idempotency-Key")
+		mu.Lock()
+		executions[id]++
+		mu.Unlock()
+		abort := func(how func(net.Conn)) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err == nil {
+				how(c)
+			}
+		}
+		switch rand.IntN(8) {
+		case 0:
+			abort(func(c net.Conn) { c.Close() })
+		case 1:
+			abort(reset)
+		case 2:
+			w.Header().Set("Content-Length", "1000")
+			io.WriteString(w, id)
+			w.(http.Flusher).Flush()
+			abort(reset)
+		case 3:
+			w.Header().Set("Connection", "close")
+			io.WriteString(w, id)
+		case 4:
+			w.WriteHeader(503)
+			io.WriteString(w, id)
+		default:
+			w.(http.Flusher).Flush()
+			io.WriteString(w, id)
+		}
+	}))
+	defer s.Close()
+	for _, way := range []string{"own", "transport"} {
+		to := tool(t, s.URL)
+		if way == "transport" {
+			to.transport = newTransport(to.dialer, time.Minute)
+		}
+		var whole, broken, lost, unsent atomic.Int64
+		var all sync.WaitGroup
+		for worker := range 16 {
+			all.Go(func() {
+				for n := range 25 {
+					ctx, cancel := context.WithCancel(t.Context())
+					if rand.IntN(4) == 0 {
+						time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, cancel)
+					}
+					c := toolCall([]string{"POST", "DELETE", "GET"}[rand.IntN(3)], []string{"", payment, strings.Repeat("x", 100_000)}[rand.IntN(3)])
+					c.UpstreamKey = fmt.Sprintf("%s-%d-%d", way, worker, n)
+					a, err := to.Try(ctx, c)
+					var body []byte
+					if err == nil {
+						var broke error
+						body, broke = io.ReadAll(a)
+						errors.As(broke, &err)
+						a.Close()
+					}
+					cancel()
+					mu.Lock()
+					count := executions[c.UpstreamKey]
+					mu.Unlock()
+					switch {
+					case err == nil:
+						whole.Add(1)
+						if count != 1 || string(body) != c.UpstreamKey {
+							t.Errorf("%s: %d executions, answer %q", c.UpstreamKey, count, body)
+						}
+					case err.Phase == policy.Broken:
+						broken.Add(1)
+					case err.Phase == policy.NotSent:
+						unsent.Add(1)
+						mu.Lock()
+						notSent = append(notSent, c.UpstreamKey)
+						mu.Unlock()
+					default:
+						lost.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if whole.Load() < 100 || broken.Load() == 0 || lost.Load() == 0 {
+			t.Errorf("%s: %d whole, %d broken, %d lost", way, whole.Load(), broken.Load(), lost.Load())
+		}
+		if n := to.TransportReplays(); n != 0 {
+			t.Errorf("%d replays", n)
+		}
+		t.Logf("%s: %d whole, %d broken, %d lost, %d not sent", way, whole.Load(), broken.Load(), lost.Load(), unsent.Load())
+	}
+	s.Close() // what is under way has come
+	for id, n := range executions {
+		if n > 1 {
+			t.Errorf("%s was executed %d times", id, n)
+		}
+	}
+	for _, id := range notSent {
+		if executions[id] != 0 {
+			t.Errorf("%s was executed, though not sent", id)
+		}
 	}
 }

@@ -393,8 +393,11 @@ func logUnread(f *fixture) {
 	h := f.leads(derived(key(1), cache.Duplicates))
 	wanted := func(when string, want bool) {
 		f.Helper()
-		if got, err := f.Store.Renew(f.Context(), h, lease); got != want || err != nil {
+		if got, err := f.Store.Ask(f.Context(), h); got != want || err != nil {
 			f.Errorf("%s: wanted %v, %v", when, got, err)
+		}
+		if got, err := f.Store.Renew(f.Context(), h, lease); got != want || err != nil {
+			f.Errorf("%s, by the renewal: wanted %v, %v", when, got, err)
 		}
 	}
 	read := func() {
@@ -408,7 +411,7 @@ func logUnread(f *fixture) {
 	}
 	wanted("before anybody read", false)
 	read()
-	for range 3 { // from one renewal to the next somebody does
+	for range 3 { // from one time to the next somebody does
 		f.pass(cache.Unread)
 		read()
 		wanted("read on", true)
@@ -420,6 +423,9 @@ func logUnread(f *fixture) {
 	wanted("nor then", false)
 	read()
 	wanted("read again", true)
+	f.settle(h, whole("a"))
+	_, err := f.Store.Ask(f.Context(), h)
+	f.fenced("ask", err)
 }
 
 func readWaits(f *fixture) {

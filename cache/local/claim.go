@@ -181,12 +181,5 @@ func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wan
 		return false, cache.ErrFenced
 	}
 	r.lease = now.Add(lease)
-	switch {
-	case r.wanted:
-		r.wanted, r.asked = false, now
-		r.tell() // who waits reads on, and so marks it anew
-	case now.Sub(r.asked) >= cache.Unread:
-		return false, nil
-	}
-	return true, nil
+	return r.wanted || !r.asked.IsZero(), nil
 }

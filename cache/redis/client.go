@@ -20,9 +20,9 @@ const (
 	// stepTimeout is for all of them together, so that a request knows within
 	// a second that it must do without.
 	stepTimeout = 800 * time.Millisecond
-	// acknowledge is how long replicas may take. The server must say that they
-	// did not before the read of its answer times out.
-	acknowledge = 400 * time.Millisecond
+	// acknowledge is how long replicas may take. Two of them, for a script that
+	// the server does not have yet, are within a step.
+	acknowledge = 300 * time.Millisecond
 	// redirections that a step follows, each after the server said that it did
 	// not run it
 	redirections = 4

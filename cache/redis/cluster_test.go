@@ -29,6 +29,14 @@ func TestCluster(t *testing.T) {
 		{"one server of three is away", oneAway},
 		{"another's secret", otherSecret},
 		{"history", historyOnCluster},
+		{"writes run once", func(t *testing.T, servers redistest.Cluster) {
+			for _, server := range servers {
+				killing(t, server)
+			}
+			quiet := Options{KeepLost: true, Oops: func(string, error) {}}
+			runsOnce(t, nil, 60, mustOpen(t, servers.URL(), quiet), mustOpen(t, servers.URL(), quiet))
+		}},
+		{"a server's replicas", replicasOnCluster},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			servers.Do("flushall")

@@ -172,10 +172,10 @@ func TestLostNotices(t *testing.T) {
 	}
 }
 
-// A renewal asks those who read, and is answered whether frames come to them by
+// Those who read are asked, and answer whether frames come to them by
 // notice, they wait, or no notice reaches them. Once nobody answers, whoever
 // follows next is told of to the leader at once.
-func TestRenewalsAskTheReaders(t *testing.T) {
+func TestReadersAreAsked(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Do("acl", "setuser", "deaf", "on", ">pw", "~oncegate:*", "&oncegate:*", "+@all", "-subscribe")
@@ -211,7 +211,7 @@ func TestRenewalsAskTheReaders(t *testing.T) {
 			called()
 			n := 0
 			for range 10 {
-				if wanted, err := leads.Renew(t.Context(), h, lease); !wanted || err != nil {
+				if wanted, err := leads.Ask(t.Context(), h); !wanted || err != nil {
 					t.Fatalf("wanted %v, %v", wanted, err)
 				}
 				if mark() != "1" { // or it was answered already
@@ -229,7 +229,7 @@ func TestRenewalsAskTheReaders(t *testing.T) {
 			leave()
 			<-gone
 			eventually(t, cache.Unread+2*time.Second, "nobody reads", func() bool {
-				wanted, err := leads.Renew(t.Context(), h, lease)
+				wanted, err := leads.Ask(t.Context(), h)
 				return !wanted && err == nil
 			})
 			if got := mark(); got != nil {
@@ -242,7 +242,7 @@ func TestRenewalsAskTheReaders(t *testing.T) {
 			}
 			mustClaim(t, reads, claim(name[1]), cache.Follow)
 			called()
-			if wanted, err := leads.Renew(t.Context(), h, lease); !wanted || err != nil {
+			if wanted, err := leads.Ask(t.Context(), h); !wanted || err != nil {
 				t.Errorf("followed again: wanted %v, %v", wanted, err)
 			}
 		})

@@ -29,6 +29,8 @@ var (
 	claimText string
 	//go:embed lua/renew.lua
 	renewText string
+	//go:embed lua/ask.lua
+	askText string
 	//go:embed lua/append.lua
 	appendText string
 	//go:embed lua/read.lua
@@ -96,6 +98,7 @@ var (
 
 	claimScript   = newScript("claim", claimText)
 	renewScript   = newScript("renew", renewText)
+	askScript     = newScript("ask", askText)
 	appendScript  = newScript("append", appendText)
 	readScript    = newScript("read", readText)
 	settleScript  = newScript("settle", settleText)

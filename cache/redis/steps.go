@@ -95,7 +95,16 @@ func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wan
 	if ofWrite(h) {
 		sc, keys = writeRenewScript, append(writeKeys(h.Key), logName(h))
 	}
-	reply, err := s.stepOn(sc, h, keys, millis(lease), millis(linger), millis(sweepFor), millis(cache.Unread))
+	reply, err := s.stepOn(sc, h, keys, millis(lease), millis(linger), millis(sweepFor))
+	if err != nil {
+		return false, err
+	}
+	return len(reply) > 1 && reply[1] == "1", nil
+}
+
+// Ask has the readers of a log, on all nodes, say so again.
+func (s *Store) Ask(_ context.Context, h cache.Hold) (wanted bool, err error) {
+	reply, err := s.step(askScript, h, millis(cache.Unread))
 	if err != nil {
 		return false, err
 	}

@@ -25,7 +25,8 @@ end
 -- lease lapsed, whether it runs an unknown outcome again.
 local function decide()
   local s, over = w.state, flying(w) and now >= tonumber(w.lease)
-  if not s and aged then return AGED, '', 0, false end
+  -- Of the fence 0 is what write_landed.lua leaves where there was nothing.
+  if (not s or w.fence == '0') and aged then return AGED, '', 0, false end
   if free(w, now) then return LEAD, '', 0, false end
   if s == 'completed' and within > 0 and now - w.settled >= within then return LEAD, '', 0, false end
   if print ~= w.print then return MISMATCH, '', 0, false end
@@ -61,10 +62,9 @@ end
 local role, share, over, anew = decide()
 
 if role ~= FOLLOW then meet(RECORD, w, now) end
-if role == IN_DOUBT then
-  local list = over == 1 and 'did' or 'told'
-  redis.call('HSET', RECORD, list, note(w[list], nonce, role, share, over, w.fence, w.origin))
-elseif role == FOLLOW then
+if role == IN_DOUBT and over == 1 then -- and no other is told that it did
+  redis.call('HSET', RECORD, 'did', note(w.did, nonce, role, share, over, w.fence, w.origin))
+elseif role == FOLLOW then -- which another time might lead
   redis.call('HSET', RECORD, 'told', note(w.told, nonce, role, share, 0, w.fence, w.origin))
   want(w, ARGV[6])
 end
