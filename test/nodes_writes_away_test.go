@@ -1,0 +1,134 @@
+package test
+
+import (
+	"testing"
+	"time"
+
+	"oncegate/cache/redis/redistest"
+	"oncegate/test/harness"
+	"oncegate/test/up"
+)
+
+var storeAway = problem{status: 503, retry: "true", outcome: "refused", reason: "store_away"}
+
+// B077 for writes: without the store nothing is sent, and none of its errors is
+// a verdict. What had been recorded replays once it is back.
+func TestStoreAwayWritesAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range outages(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := up.New(t)
+			u.Choose(paid)
+			r := redistest.Start(t, c.settings...)
+			a, b := pair(t, u, r.URL(), paying(u))
+			wantPaid(t, pay(a, "before"), 1, "executed")
+
+			c.away(r)
+			for _, key := range []string{"away", "away", "another", "before", "away"} {
+				ans := pay(a, key)
+				storeAway.head(t, ans)
+				if ans.Field("code").String() != "store_unavailable" {
+					t.Errorf("%s", ans.Body)
+				}
+				if ans.Took > 1500*time.Millisecond {
+					t.Errorf("refused after %v", ans.Took)
+				}
+			}
+			storeAway.head(t, a.Post(payments, bill("no key")))
+			wantWrites(t, u, 1, a)
+			if ans := a.Get("/tools/payments/v1/payments?ref=1"); ans.Status != 201 { // a read needs no store
+				t.Errorf("a read got %d %s", ans.Status, ans.Body)
+			}
+
+			c.back(r)
+			for i, key := range []string{"away", "another"} {
+				g := []*harness.Gateway{a, b}[i]
+				ans := soon(t, 8*time.Second, g, key, 201, 503, 409)
+				wantPaid(t, ans, 3+i, "executed")
+				wantPaid(t, pay(g, key), 3+i, "replayed")
+			}
+			if !c.loses {
+				wantPaid(t, pay(b, "before"), 1, "replayed")
+				wantListed(t, a)
+				wantWrites(t, u, 3, a, b)
+			}
+			a.Stop()
+			wantNone(t, "the log", a.Log(), storePassword)
+		})
+	}
+}
+
+// The store goes away while the upstream works: the caller gets the answer, and
+// is told that it is not recorded yet. It is once the store is back.
+func TestStoreAwayUnderAWrite(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ away, back func(*redistest.Server) }{
+		"refused": {(*redistest.Server).Kill, func(r *redistest.Server) { r.Restart() }},
+		"hanging": {(*redistest.Server).Pause, (*redistest.Server).Continue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{})
+			u := up.New(t)
+			u.Choose(paidAfter(gate))
+			r := redistest.Start(t, durable...)
+			a, b := pair(t, u, r.URL(), paying(u, patient))
+			first := pays(a, "k")
+			u.Call(1)
+			c.away(r)
+			close(gate)
+			ans := first.Answer()
+			wantPaid(t, ans, 1, "executed")
+			if ans.Header.Get("Oncegate-Recorded") != "false" {
+				t.Errorf("Oncegate-Recorded: %q", ans.Header.Get("Oncegate-Recorded"))
+			}
+			if ans.Took > 15*time.Second {
+				t.Errorf("it took %v", ans.Took)
+			}
+			storeAway.head(t, pay(b, "k"))
+			c.back(r)
+			for _, g := range []*harness.Gateway{b, a} {
+				wantPaid(t, soon(t, 15*time.Second, g, "k", 201, 503, 409, 424), 1, "replayed")
+			}
+			wantWrites(t, u, 1, a, b)
+			wantListed(t, b)
+		})
+	}
+}
+
+// A dispatch that the store does not confirm in time is none: nothing is sent,
+// and the record is free again, whether or when the store did it.
+func TestStoreAwayUnderADispatch(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		after bool // the store has done it
+		cut   bool // the connection ends
+	}{
+		"confirmed late":         {after: true},
+		"done late":              {},
+		"its confirmation lost":  {after: true, cut: true},
+		"the connection is lost": {cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := up.New(t)
+			way, a, b := behind(t, u, redistest.Start(t))
+			came, release := way.Hold(c.after, ofScript(t, "dispatch"))
+			first := pays(a, "k")
+			wait(t, came)
+			if c.cut {
+				way.Cut()
+				release()
+			}
+			ans := first.Answer()
+			storeAway.head(t, ans)
+			release()
+			wantWrites(t, u, 1, a) // the one with the key "warm"
+			wantPaid(t, soon(t, takeover, b, "k", 201, 503, 409), 2, "executed")
+			wantPaid(t, soon(t, 5*time.Second, a, "k", 201, 503), 2, "replayed")
+			wantWrites(t, u, 2, a, b)
+			wantListed(t, b)
+		})
+	}
+}
