@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,10 +117,8 @@ func soon(t *testing.T, within time.Duration, g *harness.Gateway, key string, st
 		if a.Status == status {
 			return true
 		}
-		for _, s := range before {
-			if a.Status == s {
-				return false
-			}
+		if slices.Contains(before, a.Status) {
+			return false
 		}
 		t.Fatalf("%d %s, where %d is to come after %v", a.Status, a.Body, status, before)
 		return false
