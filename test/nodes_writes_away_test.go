@@ -114,7 +114,7 @@ func TestStoreAwayUnderADispatch(t *testing.T) {
 			t.Parallel()
 			u := up.New(t)
 			way, a, b := behind(t, u, redistest.Start(t))
-			came, release := way.Hold(c.after, ofScript(t, "dispatch"))
+			came, release := way.Hold(c.after, ofStep(t, "dispatch"))
 			first := pays(a, "k")
 			wait(t, came)
 			if c.cut {
@@ -131,4 +131,51 @@ func TestStoreAwayUnderADispatch(t *testing.T) {
 			wantListed(t, b)
 		})
 	}
+}
+
+// Between two attempts a write is claimed again. Where the store has done that
+// and could not say so, the next attempt is none that nobody knows of: either it
+// is dispatched anew, or nothing is sent.
+func TestStoreAwayUnderAWithdrawal(t *testing.T) {
+	t.Parallel()
+	u := up.New(t)
+	r := redistest.Start(t)
+	way, a, b := behind(t, u, r)
+	const later = 2 * time.Second
+	u.Choose(func(c *up.Call) up.Step {
+		if c.N == 2 {
+			return up.Fail(429, "later", "Retry-After: 1")
+		}
+		return paid(c)
+	})
+	wantPaid(t, pay(a, "warmer"), 3, "executed") // 2 and 3: the server knows the step
+	came, release := way.Hold(true, ofStep(t, "withdraw"))
+	defer release()
+	u.Choose(func(c *up.Call) up.Step {
+		switch {
+		case c.N == 4:
+			return up.Fail(429, "later", "Retry-After: 2")
+		case c.N == 5: // longer than the lease of who stands still
+			return up.Seq(up.Pause(lease+3*time.Second), paid(c))
+		}
+		return paid(c)
+	})
+	first := pays(a, "k")
+	wait(t, came)
+	<-time.After(time.Until(u.Call(4).At.Add(later + time.Second))) // its next attempt is due, and may be under way
+	a.Pause()
+	var ans *harness.Answer
+	harness.Eventually(t, takeover+lease+5*time.Second, "the other node knows", func() bool {
+		ans = pay(b, "k")
+		return ans.Status == 201 || ans.Status == 424
+	})
+	a.Continue()
+	if got := first.Answer(); got.Status != 201 && got.Status != 503 && got.Status != 429 {
+		t.Errorf("the first client got %d %s", got.Status, got.Body)
+	}
+	wantWrites(t, u, 5, a, b)
+	if ans = soon(t, 10*time.Second, b, "k", 201, 424, 409, 503); ans.Body != payment(5) {
+		t.Errorf("in the end it is %s", ans.Body)
+	}
+	wantListed(t, b)
 }

@@ -102,19 +102,19 @@ func leaderOfWriteIsStopped(t *testing.T, u *up.Server, a, b *harness.Gateway, a
 	wantWrites(t, u, before+1, a, b)
 }
 
-// ofScript chooses the commands that run one of the engine's scripts, which a
-// server must have run once before.
-func ofScript(t *testing.T, name string) func(command []byte) bool {
+// ofStep chooses the commands that take one of the engine's steps of a write,
+// which a server must have taken once before.
+func ofStep(t *testing.T, name string) func(command []byte) bool {
 	t.Helper()
 	var text []byte
-	for _, file := range []string{"preamble", name} {
+	for _, file := range []string{"preamble", "write_preamble", "write_" + name} {
 		part, err := os.ReadFile(filepath.Join("..", "cache", "redis", "lua", file+".lua"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		text = append(text, part...)
 	}
-	sum := sha1.Sum(text)
+	sum := sha1.Sum(text) // which a script is run by
 	hash := hex.EncodeToString(sum[:])
 	return func(command []byte) bool { return strings.Contains(string(command), hash) }
 }
@@ -149,7 +149,7 @@ func TestNodesWritesLeaderIsStoppedBeforeDispatch(t *testing.T) {
 		t.Parallel()
 		u := up.New(t)
 		way, a, b := behind(t, u, redistest.Start(t))
-		came, release := way.Hold(false, ofScript(t, "dispatch"))
+		came, release := way.Hold(false, ofStep(t, "dispatch"))
 		first := pays(a, "k")
 		wait(t, came)
 		a.Pause()
@@ -189,7 +189,7 @@ func TestNodesWritesLeaderIsStoppedBeforeDispatch(t *testing.T) {
 		t.Parallel()
 		u := up.New(t)
 		way, a, b := behind(t, u, redistest.Start(t))
-		came, release := way.Hold(false, ofScript(t, "dispatch"))
+		came, release := way.Hold(false, ofStep(t, "dispatch"))
 		pays(a, "k")
 		wait(t, came)
 		a.Kill9()
