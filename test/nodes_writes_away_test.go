@@ -22,11 +22,11 @@ func TestStoreAwayWritesAreRefused(t *testing.T) {
 			u.Choose(paid)
 			r := redistest.Start(t, c.settings...)
 			a, b := pair(t, u, r.URL(), paying(u))
-			wantPaid(t, pay(a, "before"), 1, "executed")
+			wantPaid(t, charge(a, "before"), 1, "executed")
 
 			c.away(r)
 			for _, key := range []string{"away", "away", "another", "before", "away"} {
-				ans := pay(a, key)
+				ans := charge(a, key)
 				storeAway.head(t, ans)
 				if ans.Field("code").String() != "store_unavailable" {
 					t.Errorf("%s", ans.Body)
@@ -46,10 +46,10 @@ func TestStoreAwayWritesAreRefused(t *testing.T) {
 				g := []*harness.Gateway{a, b}[i]
 				ans := soon(t, 8*time.Second, g, key, 201, 503, 409)
 				wantPaid(t, ans, 3+i, "executed")
-				wantPaid(t, pay(g, key), 3+i, "replayed")
+				wantPaid(t, charge(g, key), 3+i, "replayed")
 			}
 			if !c.loses {
-				wantPaid(t, pay(b, "before"), 1, "replayed")
+				wantPaid(t, charge(b, "before"), 1, "replayed")
 				wantListed(t, a)
 				wantWrites(t, u, 3, a, b)
 			}
@@ -74,7 +74,7 @@ func TestStoreAwayUnderAWrite(t *testing.T) {
 			u.Choose(paidAfter(gate))
 			r := redistest.Start(t, durable...)
 			a, b := pair(t, u, r.URL(), paying(u, patient))
-			first := pays(a, "k")
+			first := charges(a, "k")
 			u.Call(1)
 			c.away(r)
 			close(gate)
@@ -86,7 +86,7 @@ func TestStoreAwayUnderAWrite(t *testing.T) {
 			if ans.Took > 15*time.Second {
 				t.Errorf("it took %v", ans.Took)
 			}
-			storeAway.head(t, pay(b, "k"))
+			storeAway.head(t, charge(b, "k"))
 			c.back(r)
 			for _, g := range []*harness.Gateway{b, a} {
 				wantPaid(t, soon(t, 15*time.Second, g, "k", 201, 503, 409, 424), 1, "replayed")
@@ -115,7 +115,7 @@ func TestStoreAwayUnderADispatch(t *testing.T) {
 			u := up.New(t)
 			way, a, b := behind(t, u, redistest.Start(t))
 			came, release := way.Hold(c.after, ofStep(t, "dispatch"))
-			first := pays(a, "k")
+			first := charges(a, "k")
 			wait(t, came)
 			if c.cut {
 				way.Cut()
@@ -148,7 +148,7 @@ func TestStoreAwayUnderAWithdrawal(t *testing.T) {
 		}
 		return paid(c)
 	})
-	wantPaid(t, pay(a, "warmer"), 3, "executed") // 2 and 3: the server knows the step
+	wantPaid(t, charge(a, "warmer"), 3, "executed") // 2 and 3: the server knows the step
 	came, release := way.Hold(true, ofStep(t, "withdraw"))
 	defer release()
 	u.Choose(func(c *up.Call) up.Step {
@@ -160,13 +160,13 @@ func TestStoreAwayUnderAWithdrawal(t *testing.T) {
 		}
 		return paid(c)
 	})
-	first := pays(a, "k")
+	first := charges(a, "k")
 	wait(t, came)
 	<-time.After(time.Until(u.Call(4).At.Add(later + time.Second))) // its next attempt is due, and may be under way
 	a.Pause()
 	var ans *harness.Answer
 	harness.Eventually(t, takeover+lease+5*time.Second, "the other node knows", func() bool {
-		ans = pay(b, "k")
+		ans = charge(b, "k")
 		return ans.Status == 201 || ans.Status == 424
 	})
 	a.Continue()

@@ -40,11 +40,11 @@ func TestNodesWritesLeaderIsStopped(t *testing.T) {
 			return paid(c)
 		})
 		a, b := pair(t, u, redistest.Start(t).URL(), paying(u, patient))
-		first := pays(a, "k")
+		first := charges(a, "k")
 		u.Call(1)
 		a.Pause()
 		soon(t, takeover, b, "k", 424, 409)
-		wantPaid(t, pay(b, "k", "Oncegate-Retry-Unknown: 1"), 2, "executed")
+		wantPaid(t, charge(b, "k", "Oncegate-Retry-Unknown: 1"), 2, "executed")
 		a.Continue()
 		close(gate)
 		if ans := first.Answer(); ans.Status == 201 && ans.Body != payment(1) && ans.Body != payment(2) {
@@ -52,7 +52,7 @@ func TestNodesWritesLeaderIsStopped(t *testing.T) {
 		}
 		idle(t, a)
 		for _, g := range []*harness.Gateway{b, a} {
-			ans := pay(g, "k")
+			ans := charge(g, "k")
 			wantPaid(t, ans, 2, "replayed")
 			if events := record(t, g, ans.Header.Get("Oncegate-Key")).Get("events").Array(); len(events) < 4 {
 				t.Errorf("its events are %v", events)
@@ -66,13 +66,13 @@ func leaderOfWriteIsStopped(t *testing.T, u *up.Server, a, b *harness.Gateway, a
 	t.Helper()
 	key, before, gate := "stopped", u.N(), make(chan struct{})
 	u.Choose(paidAfter(gate))
-	first := pays(a, key)
+	first := charges(a, key)
 	u.Call(before + 1)
-	waiting := pays(b, key)
+	waiting := charges(b, key)
 	following(t, b, 1)
 	a.Pause()
 	begun := time.Now()
-	inFlight.head(t, pay(b, key, noWait))
+	inFlight.head(t, charge(b, key, noWait))
 	unknown := soon(t, takeover, b, key, 424, 409)
 	want424(t, unknown)
 	if d := time.Since(begun); d < lease*2/3-100*time.Millisecond { // it is renewed each third of it
@@ -82,7 +82,7 @@ func leaderOfWriteIsStopped(t *testing.T, u *up.Server, a, b *harness.Gateway, a
 	if d := time.Since(begun); d > takeover {
 		t.Errorf("who followed it knew after %v", d)
 	}
-	ans := pay(b, key)
+	ans := charge(b, key)
 	want424(t, ans)
 	if ans.Took > time.Second {
 		t.Errorf("unknown to a later one after %v", ans.Took)
@@ -97,7 +97,7 @@ func leaderOfWriteIsStopped(t *testing.T, u *up.Server, a, b *harness.Gateway, a
 	}
 	wantPaid(t, first.Answer(), before+1, "executed")
 	wantPaid(t, soon(t, 5*time.Second, b, key, 201, 424), before+1, "replayed")
-	wantPaid(t, pay(a, key), before+1, "replayed")
+	wantPaid(t, charge(a, key), before+1, "replayed")
 	wantListed(t, b)
 	wantWrites(t, u, before+1, a, b)
 }
@@ -137,7 +137,7 @@ func behind(t *testing.T, u *up.Server, r *redistest.Server) (way *redistest.Pro
 	way = redistest.NewProxy(t, r.Addr)
 	a = harness.Start(t, u.URL(), payer(u, "redis://"+way.Addr)...)
 	b = harness.Start(t, u.URL(), payer(u, r.URL())...)
-	wantPaid(t, pay(a, "warm"), 1, "executed")
+	wantPaid(t, charge(a, "warm"), 1, "executed")
 	return way, a, b
 }
 
@@ -150,17 +150,17 @@ func TestNodesWritesLeaderIsStoppedBeforeDispatch(t *testing.T) {
 		u := up.New(t)
 		way, a, b := behind(t, u, redistest.Start(t))
 		came, release := way.Hold(false, ofStep(t, "dispatch"))
-		first := pays(a, "k")
+		first := charges(a, "k")
 		wait(t, came)
 		a.Pause()
-		inFlight.head(t, pay(b, "k", noWait))
+		inFlight.head(t, charge(b, "k", noWait))
 		wantPaid(t, soon(t, takeover, b, "k", 201, 409), 2, "executed")
 		release()
 		a.Continue()
 		sentNothing(t, first.Answer(), 2)
 		idle(t, a)
 		for _, g := range []*harness.Gateway{a, b} {
-			wantPaid(t, pay(g, "k"), 2, "replayed")
+			wantPaid(t, charge(g, "k"), 2, "replayed")
 		}
 		wantWrites(t, u, 2, a, b)
 	})
@@ -171,7 +171,7 @@ func TestNodesWritesLeaderIsStoppedBeforeDispatch(t *testing.T) {
 		u := up.New(t)
 		u.Choose(turnedAwayFirst)
 		a, b := pair(t, u, redistest.Start(t).URL(), paying(u, patient))
-		first := pays(a, "k")
+		first := charges(a, "k")
 		u.Call(1)
 		claimed(t, a)
 		a.Pause()
@@ -181,7 +181,7 @@ func TestNodesWritesLeaderIsStoppedBeforeDispatch(t *testing.T) {
 		sentNothing(t, first.Answer(), 2)
 		idle(t, a)
 		for _, g := range []*harness.Gateway{a, b} {
-			wantPaid(t, pay(g, "k"), 2, "replayed")
+			wantPaid(t, charge(g, "k"), 2, "replayed")
 		}
 		wantWrites(t, u, 2, a, b)
 	})
@@ -190,14 +190,14 @@ func TestNodesWritesLeaderIsStoppedBeforeDispatch(t *testing.T) {
 		u := up.New(t)
 		way, a, b := behind(t, u, redistest.Start(t))
 		came, release := way.Hold(false, ofStep(t, "dispatch"))
-		pays(a, "k")
+		charges(a, "k")
 		wait(t, came)
 		a.Kill9()
 		way.Cut() // so that what was on its way never arrives
 		release()
 		wantPaid(t, soon(t, takeover, b, "k", 201, 409), 2, "executed")
 		a.Restart()
-		wantPaid(t, pay(a, "k"), 2, "replayed")
+		wantPaid(t, charge(a, "k"), 2, "replayed")
 		wantWrites(t, u, 2, a, b)
 	})
 }
@@ -244,13 +244,13 @@ func TestNodesWritesLeaderIsKilled(t *testing.T) {
 	u := up.New(t)
 	a, b := pair(t, u, redistest.Start(t).URL(), paying(u, patient))
 	u.Script(up.Hang(30 * time.Second))
-	pays(a, "k")
+	charges(a, "k")
 	u.Call(1)
-	waiting := pays(b, "k")
+	waiting := charges(b, "k")
 	following(t, b, 1)
 	a.Kill9()
 	begun := time.Now()
-	inFlight.head(t, pay(b, "k", noWait))
+	inFlight.head(t, charge(b, "k", noWait))
 	a.Restart() // whose it was can't be told from one that is slow
 	soon(t, takeover, a, "k", 424, 409)
 	want424(t, waiting.Answer())
@@ -258,7 +258,7 @@ func TestNodesWritesLeaderIsKilled(t *testing.T) {
 		t.Errorf("who followed it knew after %v", d)
 	}
 	for _, g := range []*harness.Gateway{a, b, a} {
-		ans := pay(g, "k")
+		ans := charge(g, "k")
 		want424(t, ans)
 		wantListed(t, g, ans.Header.Get("Oncegate-Key"))
 	}
@@ -274,23 +274,23 @@ func TestNodesWritesB072StaysUnknown(t *testing.T) {
 	u := up.New(t)
 	g := harness.Start(t, u.URL(), payer(u, r.URL())...)
 	u.Script(up.Hang(30*time.Second), up.Status(201, payment(2)))
-	pays(g, "k")
+	charges(g, "k")
 	u.Call(1)
 	g.Kill9()
 	g.Restart()
-	inFlight.head(t, pay(g, "k", noWait))
+	inFlight.head(t, charge(g, "k", noWait))
 	ans := soon(t, takeover, g, "k", 424, 409)
 	for _, d := range []time.Duration{10 * time.Minute, 24 * time.Hour, 10 * 24 * time.Hour} {
 		clock.Pass(d)
-		want424(t, pay(g, "k"))
+		want424(t, charge(g, "k"))
 	}
 	r.Restart()
 	want424(t, soon(t, 10*time.Second, g, "k", 424, 503))
 	wantListed(t, g, ans.Header.Get("Oncegate-Key"))
 	wantWrites(t, u, 1, g)
 	recordsCommand(t, g, "resolve", ans.Header.Get("Oncegate-Key"), "--as", "not-executed", "--reason", "the bank says so")
-	wantPaid(t, pay(g, "k"), 2, "executed")
-	wantPaid(t, pay(g, "k"), 2, "replayed")
+	wantPaid(t, charge(g, "k"), 2, "executed")
+	wantPaid(t, charge(g, "k"), 2, "replayed")
 	wantWrites(t, u, 2, g)
 }
 
@@ -299,17 +299,17 @@ func TestNodesWritesProbeAfterKill(t *testing.T) {
 	t.Parallel()
 	u := up.New(t)
 	u.Choose(knowsByRef)
-	a, b := pair(t, u, redistest.Start(t).URL(), paying(u, patient, probed))
+	a, b := pair(t, u, redistest.Start(t).URL(), paying(u, patient, findable))
 	for i, key := range []string{"found", "not-found"} {
-		pays(a, key)
+		charges(a, key)
 		u.Call(i + 1)
 	}
 	a.Kill9()
 	soon(t, takeover, b, "not-found", 424, 409)
 	wantFound(t, soon(t, 10*time.Second, b, "found", 200, 409, 424))
 	a.Restart()
-	wantFound(t, pay(a, "found"))
-	lost := pay(a, "not-found")
+	wantFound(t, charge(a, "found"))
+	lost := charge(a, "not-found")
 	want424(t, lost)
 	wantListed(t, a, lost.Header.Get("Oncegate-Key"))
 	wantWrites(t, u, 2, a, b)

@@ -43,7 +43,7 @@ func writesUnderFaults(t *testing.T, many int, server *redistest.Server, start f
 		patience = 5 * time.Second
 	)
 	seed := seeded(t)
-	bank := newBank(seed, func(r *rand.Rand) fault {
+	payee := newPayee(seed, func(r *rand.Rand) fault {
 		switch p := r.IntN(1000); {
 		case p < 20:
 			return fault{before: up.RST}
@@ -71,7 +71,7 @@ func writesUnderFaults(t *testing.T, many int, server *redistest.Server, start f
 		return fault{}
 	})
 	u := up.New(t)
-	u.Choose(bank.answer)
+	u.Choose(payee.answer)
 	nodes := start(u, harness.Config{"store.lease": short.String()}, paying(u, harness.Map{
 		"not_executed": []any{503},
 		"policy": harness.Map{
@@ -127,7 +127,7 @@ func writesUnderFaults(t *testing.T, many int, server *redistest.Server, start f
 	took := time.Since(begun)
 	stop()
 	chaos.Wait()
-	bank.kindly()
+	payee.kindly()
 	if len(ended) != many {
 		t.Errorf("%d of %d have an end", len(ended), many)
 	}
@@ -173,8 +173,8 @@ func writesUnderFaults(t *testing.T, many int, server *redistest.Server, start f
 	close(work)
 	again.Wait()
 
-	bank.wantOnce(t)
-	done := bank.payments()
+	payee.wantOnce(t)
+	done := payee.payments()
 	for key, o := range ended {
 		if o.status == 201 && (len(done[key]) != 1 || done[key][0].id != o.id) {
 			t.Errorf("%s was answered %q, and done is %v", key, o.id, done[key])

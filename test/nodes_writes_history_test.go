@@ -34,7 +34,7 @@ type knowledge uint8
 
 const (
 	open      knowledge = iota // not run, or in flight
-	unknown                    // somebody was told that nobody knows
+	doubted                    // somebody was told that nobody knows
 	completed                  // somebody was told how it ended, and that this is recorded
 )
 
@@ -77,7 +77,7 @@ var paymentModel = porcupine.Model{
 			if s.known == completed {
 				return false, s
 			}
-			s.known = unknown
+			s.known = doubted
 			return true, s
 		}
 		return true, s // it says nothing of the payment
@@ -141,7 +141,7 @@ func TestNodesWritesHistory(t *testing.T) {
 		every    = 300 * time.Millisecond // a new key
 	)
 	seed := seeded(t)
-	bank := newBank(seed, func(r *rand.Rand) fault {
+	payee := newPayee(seed, func(r *rand.Rand) fault {
 		f := fault{}
 		switch p := r.IntN(100); {
 		case p < 55:
@@ -162,7 +162,7 @@ func TestNodesWritesHistory(t *testing.T) {
 		return f
 	})
 	u := up.New(t)
-	u.Choose(bank.answer)
+	u.Choose(payee.answer)
 	server := redistest.Start(t, durable...)
 	a, b := pair(t, u, server.URL(), harness.Config{"store.lease": short.String()}, paying(u, harness.Map{
 		"not_executed": []any{503},
@@ -180,9 +180,9 @@ func TestNodesWritesHistory(t *testing.T) {
 		count   = map[string]int{}
 	)
 	ask := func(client int, who *customer, g *harness.Gateway, key string, lines ...string) told {
-		call := time.Since(bank.begun)
+		call := time.Since(payee.begun)
 		o, err := who.pay(g, key, lines...)
-		end := time.Since(bank.begun)
+		end := time.Since(payee.begun)
 		if err != nil {
 			o = told{}
 		}
@@ -206,7 +206,7 @@ func TestNodesWritesHistory(t *testing.T) {
 		wg.Go(func() {
 			r, who := chances(seed, "client", client), newCustomer(t, patience)
 			for ctx.Err() == nil {
-				key := fmt.Sprint("key-", int(time.Since(bank.begun)/every)+r.IntN(3))
+				key := fmt.Sprint("key-", int(time.Since(payee.begun)/every)+r.IntN(3))
 				lines := [][]string{nil, {noWait}, {"Prefer: wait=1"}}[r.IntN(3)]
 				ask(client, who, nodes[r.IntN(2)], key, lines...)
 				<-time.After(time.Duration(r.IntN(60)) * time.Millisecond)
@@ -215,7 +215,7 @@ func TestNodesWritesHistory(t *testing.T) {
 	}
 	disturb(ctx, chances(seed, "faults", 0), server, short, nodes...)
 	wg.Wait()
-	bank.kindly()
+	payee.kindly()
 	// What is under way has its end, and the leases of the dead lapse.
 	<-time.After(short + 2500*time.Millisecond)
 
@@ -238,8 +238,8 @@ func TestNodesWritesHistory(t *testing.T) {
 			unknowns[last.record] = key
 		}
 	}
-	bank.wantOnce(t)
-	for key, all := range bank.payments() {
+	payee.wantOnce(t)
+	for key, all := range payee.payments() {
 		for _, p := range all {
 			history = append(history, porcupine.Operation{ClientId: clients + 1, Input: paymentInput{key, p.id}, Output: told{}, Call: int64(p.from), Return: int64(p.to)})
 		}

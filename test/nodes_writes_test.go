@@ -62,16 +62,12 @@ func bill(key string) string {
 	return string(text)
 }
 
-func keyed(key string, lines []string) []string {
-	return append([]string{"Idempotency-Key: " + key}, lines...)
-}
-
-// pay makes a payment with a key; pays does not wait for the answer.
-func pay(g *harness.Gateway, key string, lines ...string) *harness.Answer {
+// charge makes a payment with a key; charges does not wait for the answer.
+func charge(g *harness.Gateway, key string, lines ...string) *harness.Answer {
 	return g.Post(payments, bill(key), keyed(key, lines)...)
 }
 
-func pays(g *harness.Gateway, key string, lines ...string) *harness.Pending {
+func charges(g *harness.Gateway, key string, lines ...string) *harness.Pending {
 	return g.Go(payments, bill(key), keyed(key, lines)...)
 }
 
@@ -113,7 +109,7 @@ var inFlight = problem{status: 409, retry: "true", outcome: "refused", reason: "
 func soon(t *testing.T, within time.Duration, g *harness.Gateway, key string, status int, before ...int) (a *harness.Answer) {
 	t.Helper()
 	harness.Eventually(t, within, fmt.Sprint("the answer is a ", status), func() bool {
-		a = pay(g, key, noWait)
+		a = charge(g, key, noWait)
 		if a.Status == status {
 			return true
 		}
@@ -249,7 +245,7 @@ func fiftyAtOnce(t *testing.T, u *up.Server, a, b *harness.Gateway, rounds int) 
 		}
 		answers := make(chan *harness.Answer, callers)
 		for i := range callers {
-			go func() { answers <- pay(both[(i+n)%2], key, lines...) }()
+			go func() { answers <- charge(both[(i+n)%2], key, lines...) }()
 		}
 		if gated {
 			harness.Eventually(t, 20*time.Second, "all but one follow", func() bool { return followers(a, b) == callers-1 })
@@ -307,7 +303,7 @@ func leaseOutlivesWrite(t *testing.T, u *up.Server, a, b *harness.Gateway, durin
 	t.Helper()
 	u.Choose(func(c *up.Call) up.Step { return up.Seq(up.Pause(7*time.Second), paid(c)) })
 	before := u.N()
-	first := pays(a, "slow")
+	first := charges(a, "slow")
 	begun := u.Call(before + 1).At
 	at := func(d time.Duration) { <-time.After(time.Until(begun.Add(d))) }
 	at(1200 * time.Millisecond)
@@ -315,10 +311,10 @@ func leaseOutlivesWrite(t *testing.T, u *up.Server, a, b *harness.Gateway, durin
 		during()
 	}
 	at(3 * time.Second)
-	second := pays(b, "slow")
+	second := charges(b, "slow")
 	at(6 * time.Second)
-	inFlight.head(t, pay(b, "slow", noWait))
-	third := pays(b, "slow")
+	inFlight.head(t, charge(b, "slow", noWait))
+	third := charges(b, "slow")
 	wantPaid(t, first.Answer(), before+1, "executed")
 	for _, p := range []*harness.Pending{second, third} {
 		wantPaid(t, p.Answer(), before+1, "coalesced")
@@ -345,8 +341,8 @@ func TestNodesWritesB078Cluster(t *testing.T) {
 		u.Choose(paid)
 		for _, key := range []string{"k", "{x}", "{}", "a{b}c{}", "}{", "{s0}", "{s1}:{s2}"} {
 			before := u.N()
-			wantPaid(t, pay(a, key), before+1, "executed")
-			wantPaid(t, pay(b, key), before+1, "replayed")
+			wantPaid(t, charge(a, key), before+1, "executed")
+			wantPaid(t, charge(b, key), before+1, "replayed")
 			problem{status: 422, outcome: "refused", reason: "key_reused"}.head(t, b.Post(payments, bill("other"), keyed(key, nil)...))
 			wantCalls(t, u, before+1)
 		}
@@ -360,9 +356,9 @@ func TestNodesWritesB078Cluster(t *testing.T) {
 		u.Choose(func(*up.Call) up.Step { return up.RST })
 		before := u.N()
 		for i := range 24 { // some for each master
-			ans := pay(a, fmt.Sprint("lost-", i))
+			ans := charge(a, fmt.Sprint("lost-", i))
 			want424(t, ans)
-			want424(t, pay(b, fmt.Sprint("lost-", i)))
+			want424(t, charge(b, fmt.Sprint("lost-", i)))
 			keys = append(keys, ans.Header.Get("Oncegate-Key"))
 		}
 		wantCalls(t, u, before+24)
@@ -379,7 +375,7 @@ func TestNodesWritesB078Cluster(t *testing.T) {
 		wantListed(t, a)
 		u.Choose(paid)
 		for i := range keys {
-			ans := pay(a, fmt.Sprint("lost-", i))
+			ans := charge(a, fmt.Sprint("lost-", i))
 			if i%2 == 1 {
 				wantPaid(t, ans, u.N(), "executed")
 			} else {
@@ -402,7 +398,7 @@ func TestNodesWritesAreResolved(t *testing.T) {
 	u.Choose(func(*up.Call) up.Step { return up.RST })
 	var keys []string
 	for _, key := range []string{"one", "two", "three"} {
-		ans := pay(a, key)
+		ans := charge(a, key)
 		want424(t, ans)
 		keys = append(keys, ans.Header.Get("Oncegate-Key"))
 	}
@@ -416,13 +412,13 @@ func TestNodesWritesAreResolved(t *testing.T) {
 	recordsCommand(t, b, "resolve", keys[1], "--as", "not-executed", "--reason", "not in the statement")
 	for _, g := range []*harness.Gateway{a, b} {
 		wantListed(t, g, keys[2])
-		if ans := pay(g, "one"); ans.Status != 201 || ans.Body != `{"id":"from the statement"}` || ans.Outcome() != "replayed" {
+		if ans := charge(g, "one"); ans.Status != 201 || ans.Body != `{"id":"from the statement"}` || ans.Outcome() != "replayed" {
 			t.Errorf("the one that was executed: %d %s %s", ans.Status, ans.Outcome(), ans.Body)
 		}
-		want424(t, pay(g, "three"))
+		want424(t, charge(g, "three"))
 	}
-	wantPaid(t, pay(a, "two"), 4, "executed")
-	wantPaid(t, pay(b, "two"), 4, "replayed")
+	wantPaid(t, charge(a, "two"), 4, "executed")
+	wantPaid(t, charge(b, "two"), 4, "replayed")
 	wantWrites(t, u, 4, a, b)
 	for i, reason := range []string{"found in the statement", "not in the statement"} {
 		if events := record(t, a, keys[i]).Get("events").Raw; !strings.Contains(events, reason) {

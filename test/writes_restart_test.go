@@ -48,7 +48,7 @@ func writeIsAbandoned(t *testing.T, u *up.Server, g *harness.Gateway, _ time.Dur
 	t.Helper()
 	gate := make(chan struct{})
 	u.Choose(paidAfter(gate))
-	p := pays(g, "k")
+	p := charges(g, "k")
 	u.Call(1)
 	p.Leave()
 	if u.Call(1).Left(300 * time.Millisecond) {
@@ -59,7 +59,7 @@ func writeIsAbandoned(t *testing.T, u *up.Server, g *harness.Gateway, _ time.Dur
 	for name, restart := range map[string]func(){"a stop": g.Stop, "a crash": g.Kill9} {
 		restart()
 		g.Restart()
-		ans := pay(g, "k")
+		ans := charge(g, "k")
 		wantPaid(t, ans, 1, "replayed")
 		if ans.Header.Get("Age") == "" {
 			t.Errorf("after %s there is no Age", name)
@@ -83,31 +83,31 @@ func writeIsKilled(t *testing.T, u *up.Server, g *harness.Gateway, dead time.Dur
 		}
 		return paid(c)
 	})
-	wantPaid(t, pay(g, "settled"), 1, "executed")
-	pays(g, "dispatched")
+	wantPaid(t, charge(g, "settled"), 1, "executed")
+	charges(g, "dispatched")
 	u.Call(2)
-	pays(g, "claimed")
+	charges(g, "claimed")
 	u.Call(3)
 	claimed(t, g)
 	g.Kill9()
 	g.Restart()
 	if dead == 0 { // at once: one process has the store
-		want424(t, pay(g, "dispatched", noWait))
+		want424(t, charge(g, "dispatched", noWait))
 	} else {
 		want424(t, soon(t, dead, g, "dispatched", 424, 409))
 	}
-	wantPaid(t, pay(g, "settled"), 1, "replayed")
+	wantPaid(t, charge(g, "settled"), 1, "replayed")
 	if dead == 0 {
-		wantPaid(t, pay(g, "claimed", noWait), 4, "executed")
+		wantPaid(t, charge(g, "claimed", noWait), 4, "executed")
 	} else {
 		wantPaid(t, soon(t, dead, g, "claimed", 201, 409), 4, "executed")
 	}
 	g.Kill9()
 	g.Restart()
-	ans := pay(g, "dispatched")
+	ans := charge(g, "dispatched")
 	want424(t, ans)
 	wantListed(t, g, ans.Header.Get("Oncegate-Key"))
-	wantPaid(t, pay(g, "claimed"), 4, "replayed")
+	wantPaid(t, charge(g, "claimed"), 4, "replayed")
 	wantWrites(t, u, 4, g)
 }
 
@@ -119,7 +119,7 @@ func writesAreDrained(t *testing.T, u *up.Server, g *harness.Gateway, _ time.Dur
 	u.Choose(paidAfter(gate))
 	var all []*harness.Pending
 	for i := range writes {
-		all = append(all, pays(g, fmt.Sprint("k-", i)))
+		all = append(all, charges(g, fmt.Sprint("k-", i)))
 		u.Call(i + 1)
 	}
 	all[writes-1].Leave()
@@ -137,7 +137,7 @@ func writesAreDrained(t *testing.T, u *up.Server, g *harness.Gateway, _ time.Dur
 	}
 	g.Restart()
 	for i := range all {
-		wantPaid(t, pay(g, fmt.Sprint("k-", i)), i+1, "replayed")
+		wantPaid(t, charge(g, fmt.Sprint("k-", i)), i+1, "replayed")
 	}
 	wantWrites(t, u, writes, g)
 	wantListed(t, g)
@@ -148,7 +148,7 @@ func TestWritesBeyondTheGrace(t *testing.T) {
 	t.Parallel()
 	u := up.New(t, up.Hang(time.Minute), up.Status(201, payment(2)))
 	g := harness.Start(t, u.URL(), paying(u, patient), harness.Config{"server.shutdown_grace": "1s"})
-	p := pays(g, "k")
+	p := charges(g, "k")
 	u.Call(1)
 	g.Term()
 	asked := time.Now()
@@ -160,7 +160,7 @@ func TestWritesBeyondTheGrace(t *testing.T) {
 		t.Errorf("it ended after %v, the grace is 1 s", d)
 	}
 	g.Restart()
-	ans := pay(g, "k")
+	ans := charge(g, "k")
 	want424(t, ans)
 	wantListed(t, g, ans.Header.Get("Oncegate-Key"))
 	wantWrites(t, u, 1, g)
@@ -172,17 +172,17 @@ func TestWritesB072CrashInFlight(t *testing.T) {
 	t.Parallel()
 	u := up.New(t, up.Hang(30*time.Second), up.Status(201, payment(2)))
 	g := harness.Start(t, u.URL(), paying(u, patient))
-	pays(g, "k")
+	charges(g, "k")
 	u.Call(1)
 	g.Kill9()
 	g.Restart()
-	ans := pay(g, "k")
+	ans := charge(g, "k")
 	want424(t, ans)
 	if !strings.Contains(ans.Body, "records") {
 		t.Errorf("the way to resolve it is not told: %s", ans.Body)
 	}
 	<-time.After(lease + 200*time.Millisecond)
-	want424(t, pay(g, "k"))
+	want424(t, charge(g, "k"))
 	wantWrites(t, u, 1, g)
 	key := ans.Header.Get("Oncegate-Key")
 	wantListed(t, g, key)
@@ -191,7 +191,7 @@ func TestWritesB072CrashInFlight(t *testing.T) {
 	}
 	recordsCommand(t, g, "resolve", key, "--as", "not-executed", "--reason", "it never got there")
 	wantListed(t, g)
-	wantPaid(t, pay(g, "k"), 2, "executed")
+	wantPaid(t, charge(g, "k"), 2, "executed")
 	wantWrites(t, u, 2, g)
 }
 
@@ -201,22 +201,22 @@ func TestWritesProbeAfterKill(t *testing.T) {
 	t.Parallel()
 	u := up.New(t)
 	u.Choose(knowsByRef)
-	g := harness.Start(t, u.URL(), paying(u, patient, probed))
+	g := harness.Start(t, u.URL(), paying(u, patient, findable))
 	for i, key := range []string{"found", "not-found"} {
-		pays(g, key)
+		charges(g, key)
 		u.Call(i + 1)
 	}
 	g.Kill9()
 	g.Restart()
 	wantFound(t, soon(t, 10*time.Second, g, "found", 200, 424))
-	lost := pay(g, "not-found")
+	lost := charge(g, "not-found")
 	want424(t, lost)
 	wantListed(t, g, lost.Header.Get("Oncegate-Key"))
 	wantWrites(t, u, 2, g)
 }
 
-// probed has the tool ask the upstream of knowsByRef for what nobody knows.
-var probed = harness.Map{"probe": harness.Map{"get": "/v1/payments?ref={/ref}", "executed": "/data/0"}}
+// findable has the tool ask the upstream of knowsByRef for what nobody knows.
+var findable = harness.Map{"probe": harness.Map{"get": "/v1/payments?ref={/ref}", "executed": "/data/0"}}
 
 // knowsByRef never answers a write, and knows that "found" was done.
 func knowsByRef(c *up.Call) up.Step {

@@ -45,9 +45,9 @@ func chances(seed uint64, name string, n int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// bank is an upstream that knows no keys: it makes a payment for every call
+// payee is an upstream that knows no keys: it makes a payment for every call
 // that gets so far. Its answer tells which payment was made.
-type bank struct {
+type payee struct {
 	begun time.Time
 	seed  uint64
 	odds  func(*rand.Rand) fault
@@ -61,7 +61,7 @@ type bank struct {
 // made is one payment that was made.
 type made struct {
 	id       string
-	from, to time.Duration // when it was made, since the bank began
+	from, to time.Duration // when it was made, since the payee began
 }
 
 // fault is what goes wrong with a call.
@@ -71,12 +71,12 @@ type fault struct {
 	after  up.Step       // in place of its answer; may be nil
 }
 
-func newBank(seed uint64, odds func(*rand.Rand) fault) *bank {
-	return &bank{begun: time.Now(), seed: seed, odds: odds, asked: map[string]int{}, done: map[string][]made{}}
+func newPayee(seed uint64, odds func(*rand.Rand) fault) *payee {
+	return &payee{begun: time.Now(), seed: seed, odds: odds, asked: map[string]int{}, done: map[string][]made{}}
 }
 
-// answer is what the bank does with a call.
-func (b *bank) answer(c *up.Call) up.Step {
+// answer is what the payee does with a call.
+func (b *payee) answer(c *up.Call) up.Step {
 	ref := c.Field("ref").String()
 	b.mu.Lock()
 	n, kind := b.asked[ref], b.kind
@@ -88,7 +88,7 @@ func (b *bank) answer(c *up.Call) up.Step {
 	}
 	return func(x *up.Exchange) {
 		if f.takes > 0 {
-			// The bank does not notice who leaves.
+			// The payee does not notice who leaves.
 			<-time.After(f.takes)
 		}
 		if f.before != nil {
@@ -106,7 +106,7 @@ func (b *bank) answer(c *up.Call) up.Step {
 
 func paymentOf(id string) string { return fmt.Sprintf(`{"payment": %q}`, id) }
 
-func (b *bank) make(ref string) (id string) {
+func (b *payee) make(ref string) (id string) {
 	from := time.Since(b.begun)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,14 +116,14 @@ func (b *bank) make(ref string) (id string) {
 }
 
 // kindly ends the faults.
-func (b *bank) kindly() {
+func (b *payee) kindly() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kind = true
 }
 
 // payments gives those that were made, by ref.
-func (b *bank) payments() map[string][]made {
+func (b *payee) payments() map[string][]made {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := map[string][]made{}
@@ -134,7 +134,7 @@ func (b *bank) payments() map[string][]made {
 }
 
 // wantOnce says that no payment should have been made twice.
-func (b *bank) wantOnce(t *testing.T) {
+func (b *payee) wantOnce(t *testing.T) {
 	t.Helper()
 	for ref, all := range b.payments() {
 		if len(all) > 1 {
