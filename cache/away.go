@@ -14,6 +14,7 @@ const (
 	publishEvery = 20 * time.Millisecond // frames wait so long for others to be published with
 	publishBytes = 16 << 10              // or until there are so many bytes of them
 	readAgain    = 250 * time.Millisecond
+	askReaders   = time.Second // so often a publisher asks that is its log's last reader
 	lostAfter    = time.Second // a copy of which nothing is here is given up when the store has not answered for so long
 )
 
@@ -92,12 +93,28 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 			e.log.End(frames...)
 			return
 		}
-		if e.log.Append(ctx, frames...) != nil {
+		if r.take(ctx, e, n, frames) != nil {
 			e.log.lose()
 			return
 		}
 		n += len(frames)
 	}
+}
+
+// take adds frames, the first of them at index n, to a copy. While its slowest
+// reader holds it up, the store goes on being asked, so that the leader does not
+// take the log for one that nobody reads.
+func (r *Records) take(ctx context.Context, e *Entry, n int, frames []Frame) error {
+	for e.log.full(frames) {
+		waits, cancel := context.WithTimeout(ctx, askReaders)
+		err := e.log.Append(waits, frames...)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		_, _, _ = r.Store.Read(ctx, e.Hold(), n+len(frames)-1) // which is there
+	}
+	return e.log.Append(ctx, frames...)
 }
 
 // patience is how long a copy of so many frames outlasts a store that does not
@@ -114,18 +131,41 @@ func (r *Records) patience(frames int) time.Duration {
 // led here. An engine that hears of it tells at once; Renew tells in any case.
 func (r *Records) Wanted(h Hold) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	e := r.live[h.Key]
-	start := e != nil && e.leading && e.Fence == h.Fence && !e.wanted && !e.settling
-	if start {
-		e.wanted = true
-	}
-	r.mu.Unlock()
-	if !start {
+	if e == nil || !e.leading || e.Fence != h.Fence || e.settling {
 		return
 	}
+	e.calls++
+	if e.wanted {
+		return
+	}
+	e.wanted = true
 	if reader, ok := e.log.Join(time.Time{}); ok {
 		go r.publish(e, reader)
 	}
+}
+
+// unread asks whether anybody elsewhere still reads the log of a call that is led
+// here, and notes it if not: what was published stays, in case somebody will.
+// Not so soon after the store was away: those who read could not say so then.
+func (r *Records) unread(e *Entry) bool {
+	r.mu.Lock()
+	calls := e.calls
+	r.mu.Unlock()
+	wanted, err := r.Store.Ask(context.Background(), e.Hold())
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case errors.Is(err, ErrFenced):
+		return true
+	case err != nil:
+		e.unheard = time.Now()
+	case !wanted && e.calls == calls && time.Since(e.unheard) > 2*Unread: // nor did anybody come meanwhile
+		e.wanted = false
+		return true
+	}
+	return false
 }
 
 func (e *Entry) published() bool {
@@ -135,9 +175,12 @@ func (e *Entry) published() bool {
 }
 
 // publish puts the log into the store, from its beginning, until it ends or
-// nobody elsewhere reads it any more. Its reader counts as one of the call's.
+// nobody elsewhere reads it any more. Its reader counts as one of the call's:
+// when it is the last, it finds out soon whether it reads for nobody.
 func (r *Records) publish(e *Entry, reader *Reader) {
 	defer reader.Leave()
+	ask := time.NewTicker(askReaders)
+	defer ask.Stop()
 	batch := time.NewTimer(0)
 	defer batch.Stop()
 	var frames []Frame
@@ -160,6 +203,9 @@ func (r *Records) publish(e *Entry, reader *Reader) {
 			}
 			if err != nil {
 				r.oops("append", err)
+				r.mu.Lock()
+				e.unheard = time.Now()
+				r.mu.Unlock()
 				select {
 				case <-time.After(readAgain):
 				case <-e.log.Done():
@@ -172,6 +218,11 @@ func (r *Records) publish(e *Entry, reader *Reader) {
 		}
 		select {
 		case <-reader.Woken():
+		case <-ask.C:
+			if e.log.Readers() == 1 && r.unread(e) {
+				return
+			}
+			continue
 		case <-e.log.Done():
 			return
 		}

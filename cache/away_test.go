@@ -1,7 +1,9 @@
 package cache_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,6 +160,128 @@ func TestACopyThatNobodyReadsIsLetGo(t *testing.T) {
 		if got, ended := sofar(again); got != "x" || !ended {
 			t.Errorf("%q %v", got, ended)
 		}
+	})
+}
+
+// A log that nobody elsewhere reads any more is no longer published, so that it
+// counts as left by all; whoever comes back gets it from its beginning.
+func TestALogThatNobodyElsewhereReadsIsLeft(t *testing.T) {
+	for name, leaderLast := range map[string]bool{"leader's client last": true, "follower last": false} {
+		t.Run(name, func(t *testing.T) {
+			twoNodes(t, func(t *testing.T, a, b *cache.Records) {
+				lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+				idle := make(chan time.Time, 8)
+				lead.Log().OnIdle(func() { idle <- time.Now() })
+				lead.Log().Append(t.Context(), frame("one "))
+				follower := opened(t, b, claim(cache.Duplicates), cache.Follow)
+				synctest.Wait()
+				a.Wanted(lead.Hold())
+				first, last := lead, follower
+				if leaderLast {
+					first, last = follower, lead
+				}
+				first.Reader.Leave()
+				for range 40 {
+					time.Sleep(lease / 10)
+					lead.Log().Append(t.Context(), frame("."))
+				}
+				if len(idle) > 0 {
+					t.Fatal("it counts as left though one reads")
+				}
+				last.Reader.Leave()
+				left := time.Now()
+				if d := (<-idle).Sub(left); d > 5*time.Second {
+					t.Errorf("it counts as left after %v", d)
+				}
+				time.Sleep(2 * lease)
+				again := opened(t, b, claim(cache.Duplicates), cache.Follow)
+				time.Sleep(lease/3 + 50*time.Millisecond) // this engine tells by a renewal
+				if got, _ := sofar(again); got != "one "+strings.Repeat(".", 40) {
+					t.Errorf("who comes back gets %q", got)
+				}
+				if len(idle) > 0 {
+					t.Error("it counted as left meanwhile")
+				}
+				lead.Settle(cache.Result{State: cache.Completed}, keep, false, frame("end"))
+				if got, ended := sofar(again); got != "end" || !ended || again.Log().Lost() {
+					t.Errorf("the end: %q %v", got, ended)
+				}
+			})
+		})
+	}
+}
+
+// A reader elsewhere that takes nothing for long holds the copy up, and reads
+// all the same.
+func TestASlowReaderElsewhereIsHeard(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *cache.Records) {
+		lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+		lead.Log().OnIdle(func() { t.Error("it counts as left though one reads") })
+		follower := opened(t, b, claim(cache.Duplicates), cache.Follow)
+		synctest.Wait()
+		a.Wanted(lead.Hold())
+		lead.Reader.Leave()
+		big := strings.Repeat("x", window/2-100)
+		go func() {
+			for range 6 {
+				lead.Log().Append(t.Context(), frame(big))
+			}
+		}()
+		time.Sleep(time.Minute)
+		var all string
+		for len(all) < 6*len(big) {
+			got, ended := sofar(follower)
+			if all += got; ended {
+				t.Fatal("the copy ended")
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if all != strings.Repeat(big, 6) {
+			t.Errorf("%d bytes of another text", len(all))
+		}
+		lead.Log().OnIdle(func() {})
+		lead.Settle(cache.Result{State: cache.Released}, 0, false)
+		<-follower.Log().Done()
+	})
+}
+
+// unread is a store that says what it is told to of who reads elsewhere.
+type unread struct {
+	cache.Store
+	says atomic.Pointer[func() (bool, error)]
+}
+
+func (s *unread) Ask(context.Context, cache.Hold) (bool, error) { return (*s.says.Load())() }
+
+// Who is announced while the store is asked came after the answer; and while
+// the store is away nobody who reads can say so, nor for a moment afterwards.
+func TestAnAnswerThatNobodyReadsMayBeOld(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, _ *cache.Records) {
+		lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+		idle := make(chan struct{}, 8)
+		lead.Log().OnIdle(func() { idle <- struct{}{} })
+		store := &unread{Store: a.Store}
+		a.Store, a.Oops = store, nil
+		says := func(f func() (bool, error)) { store.says.Store(&f) }
+		is := func(when string, left int) {
+			t.Helper()
+			time.Sleep(5 * time.Second)
+			if len(idle) != left {
+				t.Errorf("%s: it counted as left %d times", when, len(idle))
+			}
+		}
+		a.Wanted(lead.Hold())
+		says(func() (bool, error) { a.Wanted(lead.Hold()); return false, nil })
+		lead.Reader.Leave()
+		is("announced while it was asked", 0)
+		says(func() (bool, error) { return false, cache.ErrAway })
+		is("away", 0)
+		says(func() (bool, error) { return false, nil })
+		is("just back", 0)
+		is("back for long", 1)
+		a.Wanted(lead.Hold())
+		is("announced, and nobody came", 2)
+		lead.Settle(cache.Result{State: cache.Released}, 0, false)
 	})
 }
 

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -15,6 +16,8 @@ type lost struct {
 	mu      sync.Mutex
 	owed    []time.Time // when clients left without all of the answer
 	settled bool
+
+	over chan struct{} // closed when the call ends
 }
 
 // bypass makes the entry of a call that runs though the store is away: a
@@ -22,9 +25,40 @@ type lost struct {
 func (r *Records) bypass(c Claim, why error, until time.Time) *Entry {
 	e := Private(r.Window, until)
 	if r.GiveBack != nil && errors.Is(why, ErrLost) {
-		e.claim, e.lost = c, &lost{records: r}
+		e.claim, e.lost = c, &lost{records: r, over: make(chan struct{})}
+		if r.Landed != nil {
+			go e.lost.keep(c)
+		}
 	}
 	return e
+}
+
+// keep renews the claim, if it landed, until its call ends: else a long one would
+// be taken over, and its attempt booked twice.
+func (l *lost) keep(c Claim) {
+	r := l.records
+	every := time.NewTicker(r.Lease / 3)
+	defer every.Stop()
+	var h Hold
+	for {
+		select {
+		case <-every.C:
+		case <-l.over:
+			return
+		}
+		var err error
+		if leads := true; h.Fence == 0 {
+			if h, leads, err = r.Landed(c); err == nil && !leads {
+				return
+			}
+		}
+		if err == nil {
+			_, err = r.Store.Renew(context.Background(), h, r.Lease)
+		}
+		if err != nil && !errors.Is(err, ErrAway) {
+			return
+		}
+	}
 }
 
 func (l *lost) owe() {
@@ -41,6 +75,7 @@ func (l *lost) settle(e *Entry, res Result, keep time.Duration, disk bool, last 
 	l.mu.Lock()
 	owed := l.owed
 	l.settled = true
+	close(l.over)
 	l.mu.Unlock()
 	set := e.settlement(l.records, res, keep, true, last)
 	set.Owed, set.Disk = owed, disk

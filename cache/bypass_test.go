@@ -41,6 +41,10 @@ func lossy(t *testing.T, before, after bool, f func(t *testing.T, a, b *cache.Re
 				t.Error(err)
 			}
 		}
+		a.Landed = func(c cache.Claim) (cache.Hold, bool, error) {
+			g, err := s.Claim(context.Background(), c)
+			return cache.Hold{Key: c.Key, Fence: g.Fence}, after, err
+		}
 		e, err := a.Open(t.Context(), claim(cache.Duplicates), time.Time{})
 		if !errors.Is(err, cache.ErrAway) || errors.Is(err, cache.ErrLost) != after || e == nil || e.Role != cache.Lead || !e.Private() {
 			t.Fatalf("%+v, %v", e, err)
@@ -69,6 +73,29 @@ func TestABypassedCallSettlesIntoItsClaim(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A call that runs for longer than the lease keeps its claim.
+func TestABypassedCallKeepsItsClaim(t *testing.T) {
+	for name, landed := range map[string]bool{"landed": true, "did not land": false} {
+		t.Run(name, func(t *testing.T) {
+			lossy(t, !landed, landed, func(t *testing.T, a, b *cache.Records, e *cache.Entry, given *atomic.Int64) {
+				if !landed {
+					time.Sleep(4 * lease)
+					opened(t, b, claim(cache.Duplicates), cache.Lead).Settle(cache.Result{State: cache.Released}, 0, false)
+					e.Settle(cache.Result{State: cache.Completed}, keep, false)
+					return
+				}
+				follower := opened(t, b, claim(cache.Duplicates), cache.Follow)
+				time.Sleep(4 * lease)
+				opened(t, b, claim(cache.Duplicates), cache.Follow)
+				e.Settle(cache.Result{State: cache.Completed}, keep, false, frame("late"))
+				if got := read(follower); got != "late" || follower.Log().Lost() || given.Load() != 1 {
+					t.Errorf("a follower got %q, lost %v, given back %d times", got, follower.Log().Lost(), given.Load())
+				}
+			})
+		})
+	}
 }
 
 // What a client left without is there for its next try.

@@ -187,6 +187,13 @@ func (l *Log) Append(ctx context.Context, frames ...Frame) error {
 	return nil
 }
 
+// full says that Append would have to wait now, or almost.
+func (l *Log) full(frames []Frame) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held+size(frames) > l.window && l.held > 0
+}
+
 // trim drops the frames that every reader has taken.
 func (l *Log) trim() {
 	slowest := l.first + len(l.frames)

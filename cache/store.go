@@ -155,6 +155,9 @@ var ErrAway = errors.New("cache: the store is away")
 // tells the two apart.
 var ErrLost = errors.New("cache: the answer was lost")
 
+// Unread is for how long a log is wanted of which no reader is heard.
+const Unread = 3 * time.Second
+
 // Store keeps records. Each method is one atomic step, linearizable per key,
 // that checks the fence, and may be sent again with the same nonce. Any
 // number of goroutines and processes may call it at once.
@@ -166,12 +169,16 @@ type Store interface {
 	// wanted says that somebody on another node reads this log, so that it
 	// must be appended from its beginning.
 	Renew(ctx context.Context, h Hold, lease time.Duration) (wanted bool, err error)
+	// Ask has everybody who reads this log say so again. wanted is false, until
+	// it is next read, once nobody has said so for Unread.
+	Ask(ctx context.Context, h Hold) (wanted bool, err error)
 	// Append publishes frames of the log, the first of them at index from.
 	// Frames that are already there are left as they are; a gap is an error.
 	Append(ctx context.Context, h Hold, from int, frames []Frame) error
 	// Read gives the frames of the log from index from on. result is nil
 	// while the record is in flight; then Read waits for the first new frame
-	// until ctx ends, and leaves the mark that Renew reports as wanted.
+	// until ctx ends. Calling it, and waiting in it, leaves the mark that Renew
+	// reports as wanted.
 	// A log that is gone is ErrFenced, one that nobody leads any more
 	// ErrLapsed.
 	Read(ctx context.Context, h Hold, from int) (frames []Frame, result *Result, err error)

@@ -18,6 +18,7 @@ type (
 	// giver leaves it to its user to end a claim whose answer was lost.
 	giver interface {
 		GiveBack(cache.Claim, *cache.Settlement)
+		Landed(cache.Claim) (cache.Hold, bool, error)
 	}
 	// durable says "strict" when what it acknowledged outlives a crash; else
 	// "relaxed: " and why.

@@ -389,6 +389,45 @@ func logInFlight(f *fixture) {
 	}
 }
 
+func logUnread(f *fixture) {
+	h := f.leads(derived(key(1), cache.Duplicates))
+	wanted := func(when string, want bool) {
+		f.Helper()
+		if got, err := f.Store.Ask(f.Context(), h); got != want || err != nil {
+			f.Errorf("%s: wanted %v, %v", when, got, err)
+		}
+		if got, err := f.Store.Renew(f.Context(), h, lease); got != want || err != nil {
+			f.Errorf("%s, by the renewal: wanted %v, %v", when, got, err)
+		}
+	}
+	read := func() {
+		f.Helper()
+		if frames, _, err := f.Store.Read(f.Context(), h, 0); err != nil || text(frames) != "a" {
+			f.Fatalf("read %q, %v", text(frames), err)
+		}
+	}
+	if err := f.Store.Append(f.Context(), h, 0, body("a")); err != nil {
+		f.Fatal(err)
+	}
+	wanted("before anybody read", false)
+	read()
+	for range 3 { // from one time to the next somebody does
+		f.pass(cache.Unread)
+		read()
+		wanted("read on", true)
+	}
+	f.pass(cache.Unread - 10*time.Millisecond)
+	wanted("still", true)
+	f.pass(10 * time.Millisecond)
+	wanted("nobody read since", false)
+	wanted("nor then", false)
+	read()
+	wanted("read again", true)
+	f.settle(h, whole("a"))
+	_, err := f.Store.Ask(f.Context(), h)
+	f.fenced("ask", err)
+}
+
 func readWaits(f *fixture) {
 	h := f.leads(derived(key(1), cache.Duplicates))
 	ctx, cancel := f.short()

@@ -51,6 +51,11 @@ func (f *Faulty) Renew(ctx context.Context, h cache.Hold, lease time.Duration) (
 	return wanted && err == nil, err
 }
 
+func (f *Faulty) Ask(ctx context.Context, h cache.Hold) (wanted bool, err error) {
+	err = f.run("ask", func() (err error) { wanted, err = f.Store.Ask(ctx, h); return err })
+	return wanted && err == nil, err
+}
+
 func (f *Faulty) Append(ctx context.Context, h cache.Hold, from int, frames []cache.Frame) error {
 	return f.run("append", func() error { return f.Store.Append(ctx, h, from, frames) })
 }

@@ -181,5 +181,5 @@ func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wan
 		return false, cache.ErrFenced
 	}
 	r.lease = now.Add(lease)
-	return r.wanted, nil
+	return r.wanted || !r.asked.IsZero(), nil
 }

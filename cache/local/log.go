@@ -33,6 +33,28 @@ func (s *Store) Append(_ context.Context, h cache.Hold, from int, frames []cache
 	return nil
 }
 
+// Ask wakes those who wait for more of a log: they read on, and so mark it anew.
+func (s *Store) Ask(_ context.Context, h cache.Hold) (wanted bool, err error) {
+	if err := s.away(); err != nil {
+		return false, err
+	}
+	sh := s.shard(h.Key)
+	now := time.Now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	r := sh.current(h, now)
+	switch {
+	case r == nil || r.state != cache.Dispatched:
+		return false, cache.ErrFenced
+	case r.wanted:
+		r.wanted, r.asked = false, now
+		r.tell()
+	case now.Sub(r.asked) >= cache.Unread:
+		r.asked = time.Time{}
+	}
+	return !r.asked.IsZero(), nil
+}
+
 // Read gives frames of the log in flight, or of the result.
 func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame, *cache.Result, error) {
 	if from < 0 {

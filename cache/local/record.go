@@ -40,7 +40,8 @@ type record struct {
 	// In flight.
 	lease   time.Time
 	log     []cache.Frame
-	wanted  bool          // somebody reads the log
+	wanted  bool          // somebody has read the log since asked
+	asked   time.Time     // when its readers last were asked; zero: they were not, or nobody has since
 	changed chan struct{} // closed when log grows or the record settles; made on demand
 	pending *pending      // its settlement, on its way to disk
 

@@ -20,6 +20,9 @@ const (
 	// stepTimeout is for all of them together, so that a request knows within
 	// a second that it must do without.
 	stepTimeout = 800 * time.Millisecond
+	// acknowledge is how long replicas may take. Two of them, for a script that
+	// the server does not have yet, are within a step.
+	acknowledge = 300 * time.Millisecond
 	// redirections that a step follows, each after the server said that it did
 	// not run it
 	redirections = 4
@@ -98,10 +101,11 @@ func sentinelOptions(a address, o redis.Options) *redis.FailoverOptions {
 }
 
 // do runs a script once. All keys have the tag of the first. An error is the
-// client's.
-func (c *client) do(ctx context.Context, s *script, keys []string, args []any) (any, error) {
+// client's. With acked it waits until so many replicas have what the script
+// wrote, for as long as acknowledge, and says how many have.
+func (c *client) do(ctx context.Context, s *script, keys []string, args []any, acked *int) (any, error) {
 	if c.cluster == nil {
-		return s.run(ctx, c.universal, false, keys, args)
+		return s.run(ctx, c.universal, false, keys, args, acked)
 	}
 	// Not by the cluster client itself: whatever its settings, it sends a
 	// script again when a connection ends.
@@ -111,7 +115,7 @@ func (c *client) do(ctx context.Context, s *script, keys []string, args []any) (
 	}
 	asking := false
 	for range redirections {
-		reply, err := s.run(ctx, node, asking, keys, args)
+		reply, err := s.run(ctx, node, asking, keys, args, acked)
 		var addr string
 		if moved, ok := redis.IsMovedError(err); ok {
 			addr, asking = moved, false
@@ -139,6 +143,18 @@ func (c *client) giveUp(ctx context.Context, key string) {
 	}
 }
 
+// addr is what the server that has a key is called in greet.
+func (c *client) addr(key string) string {
+	if c.cluster == nil {
+		return ""
+	}
+	server, err := c.cluster.MasterForKey(context.Background(), key)
+	if err != nil {
+		return ""
+	}
+	return server.Options().Addr
+}
+
 // at gives the client of one of the cluster's servers.
 func (c *client) at(ctx context.Context, addr string) (found *redis.Client, err error) {
 	var mu sync.Mutex
@@ -158,27 +174,39 @@ func (c *client) at(ctx context.Context, addr string) (found *redis.Client, err 
 
 // run sends the script by its hash, and whole to a server that does not have
 // it yet.
-func (s *script) run(ctx context.Context, to redis.Cmdable, asking bool, keys []string, args []any) (any, error) {
-	reply, err := s.send(ctx, to, asking, "evalsha", s.hash, keys, args)
+func (s *script) run(ctx context.Context, to redis.Cmdable, asking bool, keys []string, args []any, acked *int) (any, error) {
+	reply, err := s.send(ctx, to, asking, "evalsha", s.hash, keys, args, acked)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return s.send(ctx, to, asking, "eval", s.text, keys, args)
+		return s.send(ctx, to, asking, "eval", s.text, keys, args, acked)
 	}
 	return reply, err
 }
 
-func (s *script) send(ctx context.Context, to redis.Cmdable, asking bool, how, what string, keys []string, args []any) (any, error) {
+func (s *script) send(ctx context.Context, to redis.Cmdable, asking bool, how, what string, keys []string, args []any, acked *int) (any, error) {
 	all := make([]any, 0, 3+len(keys)+len(args))
 	all = append(all, how, what, len(keys))
 	for _, k := range keys {
 		all = append(all, k)
 	}
 	all = append(all, args...)
-	if asking { // for the command after it, on the same connection
+	if asking || acked != nil { // these go on one connection
 		pipe := to.Pipeline()
-		pipe.Do(ctx, "asking")
+		if asking { // for the command after it
+			pipe.Do(ctx, "asking")
+		}
 		cmd := pipe.Do(ctx, all...)
-		if _, err := pipe.Exec(ctx); err != nil && cmd.Err() == nil {
+		var wait *redis.Cmd
+		if acked != nil { // for what this connection wrote
+			wait = pipe.Do(ctx, "wait", *acked, acknowledge.Milliseconds())
+		}
+		_, err := pipe.Exec(ctx)
+		if err != nil && cmd.Err() == nil && (wait == nil || wait.Err() == nil) {
 			return nil, err
+		}
+		if wait != nil && cmd.Err() == nil {
+			if *acked, err = wait.Int(); err != nil {
+				return nil, fmt.Errorf("%w: %w", errUnacknowledged, err)
+			}
 		}
 		return cmd.Result()
 	}
@@ -190,6 +218,10 @@ func (s *script) send(ctx context.Context, to redis.Cmdable, asking bool, how, w
 	}
 	return cmd.Val(), nil
 }
+
+// errUnacknowledged says that a step was done, and not confirmed by as many
+// replicas as it must.
+var errUnacknowledged = errors.New("not as many replicas have it as store.replicas asks for")
 
 // errUnsent marks what happened before the step was sent.
 var errUnsent = errors.New("it was not sent")

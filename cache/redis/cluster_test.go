@@ -29,6 +29,15 @@ func TestCluster(t *testing.T) {
 		{"one server of three is away", oneAway},
 		{"another's secret", otherSecret},
 		{"history", historyOnCluster},
+		{"writes run once", func(t *testing.T, servers redistest.Cluster) {
+			for _, server := range servers {
+				killing(t, server)
+			}
+			quiet := Options{KeepLost: true, Oops: func(string, error) {}}
+			runsOnce(t, nil, 60, mustOpen(t, servers.URL(), quiet), mustOpen(t, servers.URL(), quiet))
+		}},
+		{"a durable step goes where its slot went", durableMoves},
+		{"a server's replicas", replicasOnCluster},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			servers.Do("flushall")
@@ -145,6 +154,35 @@ func movedAndAsk(t *testing.T, servers redistest.Cluster) {
 	}
 	if n, _ := to.Do("exists", name).(int64); n != 1 {
 		t.Error("the record is not where its slot went")
+	}
+}
+
+// A step that waits for replicas is done once, where its slot is.
+func durableMoves(t *testing.T, servers redistest.Cluster) {
+	s := mustOpen(t, servers.URL(), Options{Replicas: 1, Oops: func(string, error) {}})
+	still(t, s)
+	other := mustOpen(t, servers.URL(), Options{})
+	h, _, err := sends(t, s, 6)
+	wasLost(t, "a dispatch without replicas", err)
+	for range 2 {
+		from := owner(t, servers, recordName(h.Key))
+		to := servers[0]
+		if from == to {
+			to = servers[1]
+		}
+		slot := from.Do("cluster", "keyslot", recordName(h.Key))
+		for _, key := range append(writeNames[tag(h.Key)], recordName(h.Key)) {
+			from.Do("del", key)
+		}
+		for _, server := range servers {
+			server.Do("cluster", "setslot", slot, "node", to.Do("cluster", "myid"))
+		}
+		next := mustClaim(t, other, write(6), cache.Lead) // and this one does not know that it went
+		n := cache.NewNonce()
+		wasLost(t, "a dispatch without replicas", s.Dispatch(t.Context(), next, n))
+		if got, _ := to.Do("hget", recordName(h.Key), "sender").(string); got != nonce(n) {
+			t.Errorf("where the slot went it was dispatched by %q", got)
+		}
 	}
 }
 

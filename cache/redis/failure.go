@@ -42,6 +42,8 @@ func failed(err error) *failure {
 		network *net.OpError
 	)
 	switch {
+	case errors.Is(err, errUnacknowledged):
+		f.sent = true
 	case errors.As(err, &network) && network.Op == "dial":
 		f.lasts, f.silent = true, true
 	case errors.Is(err, errUnsent):

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -100,6 +101,21 @@ func (id *identity) introduce(ctx context.Context, c redis.Cmdable) error {
 type durability struct {
 	mu      sync.Mutex
 	lacking map[string]string // by server; empty: nothing
+	missing map[string]string // by server: that it has too few replicas
+}
+
+// replicas hears how many a server has, or how many have what it wrote last.
+func (d *durability) replicas(addr string, have, want int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if have >= want {
+		delete(d.missing, addr)
+		return
+	}
+	if d.missing == nil {
+		d.missing = make(map[string]string)
+	}
+	d.missing[addr] = fmt.Sprintf("%d replicas answer, store.replicas is %d", have, want)
 }
 
 // wanted settings, and why.
@@ -112,11 +128,15 @@ var strictSettings = []struct{ name, value string }{
 // read asks a server, on a new connection of its own. What the server refuses to
 // tell counts as not so. An error is the connection's: its answers may still
 // come, and be taken for those of what is asked next.
-func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) error {
+func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn, replicas int) error {
 	pipe := cn.Pipeline()
 	cmds := make([]*redis.MapStringStringCmd, len(strictSettings))
 	for i, s := range strictSettings {
 		cmds[i] = pipe.ConfigGet(ctx, s.name)
+	}
+	var info *redis.StringCmd
+	if replicas > 0 {
+		info = pipe.Info(ctx, "replication")
 	}
 	_, _ = pipe.Exec(ctx) // each answer is looked at
 	var lacking []string
@@ -132,6 +152,18 @@ func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) erro
 			lacking = append(lacking, fmt.Sprintf("%s is %q, not %q", s.name, got[s.name], s.value))
 		}
 	}
+	if info != nil {
+		text, err := info.Result()
+		var refusal redis.Error
+		if err != nil && !errors.As(err, &refusal) {
+			return err
+		}
+		if err != nil {
+			lacking = append(lacking, fmt.Sprintf("the number of replicas can't be read (%v)", err))
+		} else {
+			d.replicas(addr, connectedReplicas(text), replicas)
+		}
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.lacking == nil {
@@ -141,6 +173,16 @@ func (d *durability) read(ctx context.Context, addr string, cn *redis.Conn) erro
 	return nil
 }
 
+func connectedReplicas(info string) int {
+	for line := range strings.Lines(info) {
+		if text, ok := strings.CutPrefix(line, "connected_slaves:"); ok {
+			n, _ := strconv.Atoi(strings.TrimSpace(text))
+			return n
+		}
+	}
+	return 0
+}
+
 func (d *durability) String() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -148,12 +190,14 @@ func (d *durability) String() string {
 		return "relaxed: not connected yet"
 	}
 	var why []string
-	for addr, lacking := range d.lacking {
-		if lacking != "" && addr != "" {
-			lacking = addr + ": " + lacking
-		}
-		if lacking != "" {
-			why = append(why, lacking)
+	for _, faults := range []map[string]string{d.lacking, d.missing} {
+		for addr, lacking := range faults {
+			if lacking != "" && addr != "" {
+				lacking = addr + ": " + lacking
+			}
+			if lacking != "" {
+				why = append(why, lacking)
+			}
 		}
 	}
 	if len(why) == 0 {

@@ -104,16 +104,29 @@ func (l *lost) work(s *Store) {
 	}
 }
 
+// Landed finds out whether a claim of which the answer was lost leads. If it
+// does not it can't from now on, though it be still on its way.
+func (s *Store) Landed(c cache.Claim) (h cache.Hold, leads bool, err error) {
+	sc, keys := landedScript, []string{recordName(c.Key)}
+	if c.Write != nil {
+		sc, keys = writeLandedScript, writeKeys(c.Key)
+	}
+	reply, err := s.do(sc, tag(c.Key), keys, nonce(c.Nonce), millis(rememberReleased))
+	if err != nil || reply[0] != "leads" || len(reply) < 2 {
+		return h, false, err
+	}
+	h.Key = c.Key
+	if h.Fence, err = fence(reply[1]); err != nil {
+		return cache.Hold{}, false, malformed(sc, reply)
+	}
+	return h, true, nil
+}
+
 // end is safe to be repeated from its beginning.
 func (s *Store) end(c lostClaim) error {
-	reply, err := s.do(landedScript, tag(c.claim.Key), []string{recordName(c.claim.Key)},
-		nonce(c.claim.Nonce), millis(rememberReleased))
-	if err != nil || reply[0] != "leads" || len(reply) < 2 {
+	h, leads, err := s.Landed(c.claim)
+	if !leads {
 		return err
-	}
-	h := cache.Hold{Key: c.claim.Key}
-	if h.Fence, err = fence(reply[1]); err != nil {
-		return malformed(landedScript, reply)
 	}
 	set := cache.Settlement{Nonce: c.claim.Nonce, Result: cache.Result{State: cache.Released}}
 	if c.set != nil {

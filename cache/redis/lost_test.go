@@ -82,6 +82,36 @@ func TestBypassedCallSettles(t *testing.T) {
 	mustClaim(t, other, claim(2), cache.Follow)
 }
 
+// A call that ran without the store keeps its claim meanwhile, if that landed.
+func TestBypassedCallIsRenewed(t *testing.T) {
+	t.Parallel()
+	s, other, lose := loseClaims(t, Options{KeepLost: true})
+	lose.Store(true)
+	c := claim(1)
+	if _, err := s.Claim(t.Context(), c); !errors.Is(err, cache.ErrLost) {
+		t.Fatalf("a lost claim: %v", err)
+	}
+	lose.Store(false)
+	for range 2 { // its answer may be lost too
+		h, leads, err := s.Landed(c)
+		if err != nil || !leads || h != mustClaim(t, other, claim(1), cache.Follow) {
+			t.Fatalf("landed: %v, %v, %v", h, leads, err)
+		}
+		if _, err := s.Renew(t.Context(), h, lease); err != nil {
+			t.Error(err)
+		}
+	}
+	never := claim(2)
+	for range 2 {
+		if _, leads, err := s.Landed(never); leads || err != nil {
+			t.Errorf("one that did not land leads: %v, %v", leads, err)
+		}
+	}
+	if _, err := s.Claim(t.Context(), never); !errors.Is(err, cache.ErrAway) {
+		t.Errorf("and lands after all: %v", err)
+	}
+}
+
 // Close gives back what it still can.
 func TestCloseGivesBack(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	"oncegate/cache"
@@ -35,6 +36,38 @@ func recordName(k cache.Key) string { return tagNames[tag(k)] + hex.EncodeToStri
 func logName(h cache.Hold) string {
 	return recordName(h.Key) + ":" + strconv.FormatUint(uint64(h.Fence), 10)
 }
+
+// answerName is where the answer of a completed write is.
+func answerName(k cache.Key) string { return recordName(k) + ":answer" }
+
+// writeNames are a shard's own of writes, in the order of write_preamble.lua.
+var writeNames = func() (names [tags][]string) {
+	for t := range names {
+		for _, name := range []string{"wfences", "wflight", "tail", "writes", "unknown", "doubts", "wends", "audit"} {
+			names[t] = append(names[t], tagNames[t]+name)
+		}
+	}
+	return names
+}()
+
+// places in writeNames
+const (
+	inflightWrites = 1
+	allWrites      = 3
+	unknownWrites  = 4
+	doubtsOfTools  = 5
+	endsOfWrites   = 6
+	auditOfWrites  = 7
+)
+
+// writeKeys are what each step of a write may touch.
+func writeKeys(k cache.Key) []string {
+	return slices.Concat(writeNames[tag(k)], []string{recordName(k), answerName(k)})
+}
+
+// ofWrite says whether a claim is one of a write. Their fences have a bit that
+// those of completions, which are microseconds, lack until the year 2112.
+func ofWrite(h cache.Hold) bool { return h.Fence>>52 == 1 }
 
 func fencesName(t int) string { return tagNames[t] + "fences" }
 

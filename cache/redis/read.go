@@ -66,14 +66,18 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 // read asks once. Nothing at all: there is nothing new yet, and so much is left
 // of the lease.
 func (s *Store) read(h cache.Hold, from int) ([]cache.Frame, *cache.Result, time.Duration, error) {
-	reply, err := s.step(readScript, h, from, readFrames, hex.EncodeToString(h.Key[:]))
+	sc, keys := readScript, []string{recordName(h.Key), logName(h)}
+	if ofWrite(h) {
+		sc, keys = writeReadScript, append(writeKeys(h.Key), logName(h))
+	}
+	reply, err := s.stepOn(sc, h, keys, from, readFrames, hex.EncodeToString(h.Key[:]))
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	switch reply[0] {
 	case "live":
 		if len(reply) < 3 {
-			return nil, nil, 0, malformed(readScript, reply)
+			return nil, nil, 0, malformed(sc, reply)
 		}
 		frames, err := elements(reply[1])
 		left, _ := reply[2].(int64)
@@ -81,13 +85,13 @@ func (s *Store) read(h cache.Hold, from int) ([]cache.Frame, *cache.Result, time
 	case "lapsed":
 		return nil, nil, 0, cache.ErrLapsed
 	case "result":
-		res, err := result(readScript, reply[1:])
+		res, err := result(sc, reply[1:])
 		if err != nil {
 			return nil, nil, 0, err
 		}
 		return tail(res.Frames, from), res, 0, nil
 	}
-	return nil, nil, 0, malformed(readScript, reply)
+	return nil, nil, 0, malformed(sc, reply)
 }
 
 // elements reads a log's, each of which is one frame.

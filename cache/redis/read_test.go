@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -168,6 +169,83 @@ func TestLostNotices(t *testing.T) {
 	}
 	if wanted, err := leads.Renew(t.Context(), h, lease); !wanted || err != nil {
 		t.Errorf("the renewal says wanted: %v, %v", wanted, err)
+	}
+}
+
+// Those who read are asked, and answer whether frames come to them by
+// notice, they wait, or no notice reaches them. Once nobody answers, whoever
+// follows next is told of to the leader at once.
+func TestReadersAreAsked(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Do("acl", "setuser", "deaf", "on", ">pw", "~oncegate:*", "&oncegate:*", "+@all", "-subscribe")
+	for name, c := range map[string]struct {
+		user  string
+		speak bool
+	}{"speaks": {"", true}, "silent": {"", false}, "no notices": {"deaf:pw@", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			leads, reads := mustOpen(t, "redis://"+server.Addr, Options{}), mustOpen(t, "redis://"+c.user+server.Addr, Options{})
+			calls := make(chan cache.Hold, 8)
+			leads.OnWanted(func(h cache.Hold) { calls <- h })
+			h := mustClaim(t, leads, claim(name[1]), cache.Lead)
+			mark := func() any { return server.Do("hget", recordName(h.Key), "wanted") }
+			ctx, leave := context.WithCancel(t.Context())
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				for n := 0; ctx.Err() == nil; {
+					frames, _, _ := reads.Read(ctx, h, n)
+					n += len(frames)
+				}
+			}()
+			eventually(t, 5*time.Second, "it reads", func() bool { return mark() == "1" })
+			called := func() {
+				t.Helper()
+				select {
+				case <-calls:
+				case <-time.After(2 * time.Second):
+					t.Fatal("the leader was not told")
+				}
+			}
+			called()
+			n := 0
+			for range 10 {
+				if wanted, err := leads.Ask(t.Context(), h); !wanted || err != nil {
+					t.Fatalf("wanted %v, %v", wanted, err)
+				}
+				if mark() != "1" { // or it was answered already
+					if c.speak {
+						for range 5 {
+							if err := leads.Append(t.Context(), h, n, frames("a")); err != nil {
+								t.Fatal(err)
+							}
+							n++
+						}
+					}
+					eventually(t, 2*pollEvery, "it is answered", func() bool { return mark() == "1" })
+				}
+			}
+			leave()
+			<-gone
+			eventually(t, cache.Unread+2*time.Second, "nobody reads", func() bool {
+				wanted, err := leads.Ask(t.Context(), h)
+				return !wanted && err == nil
+			})
+			if got := mark(); got != nil {
+				t.Errorf("the mark is still there: %v", got)
+			}
+			select {
+			case <-calls:
+				t.Error("the leader was told though nobody came")
+			default:
+			}
+			mustClaim(t, reads, claim(name[1]), cache.Follow)
+			called()
+			if wanted, err := leads.Ask(t.Context(), h); !wanted || err != nil {
+				t.Errorf("followed again: wanted %v, %v", wanted, err)
+			}
+		})
 	}
 }
 

@@ -19,6 +19,9 @@ func newScript(name, text string) *script {
 	return &script{name, text, hex.EncodeToString(sum[:])}
 }
 
+// newWriteScript makes one of writes, which share some more.
+func newWriteScript(name, text string) *script { return newScript(name, writePreamble+text) }
+
 var (
 	//go:embed lua/preamble.lua
 	preamble string
@@ -26,6 +29,8 @@ var (
 	claimText string
 	//go:embed lua/renew.lua
 	renewText string
+	//go:embed lua/ask.lua
+	askText string
 	//go:embed lua/append.lua
 	appendText string
 	//go:embed lua/read.lua
@@ -60,9 +65,40 @@ var (
 	forgetText string
 	//go:embed lua/due.lua
 	dueText string
+	//go:embed lua/write_preamble.lua
+	writePreamble string
+	//go:embed lua/write_claim.lua
+	writeClaimText string
+	//go:embed lua/write_dispatch.lua
+	writeDispatchText string
+	//go:embed lua/write_withdraw.lua
+	writeWithdrawText string
+	//go:embed lua/write_settle.lua
+	writeSettleText string
+	//go:embed lua/write_resolve.lua
+	writeResolveText string
+	//go:embed lua/write_read.lua
+	writeReadText string
+	//go:embed lua/write_renew.lua
+	writeRenewText string
+	//go:embed lua/write_landed.lua
+	writeLandedText string
+	//go:embed lua/write_tidy.lua
+	writeTidyText string
+	//go:embed lua/write_record.lua
+	writeRecordText string
+	//go:embed lua/write_records.lua
+	writeRecordsText string
+	//go:embed lua/entries.lua
+	entriesText string
+	//go:embed lua/audits.lua
+	auditsText string
+	//go:embed lua/doubts.lua
+	doubtsText string
 
 	claimScript   = newScript("claim", claimText)
 	renewScript   = newScript("renew", renewText)
+	askScript     = newScript("ask", askText)
 	appendScript  = newScript("append", appendText)
 	readScript    = newScript("read", readText)
 	settleScript  = newScript("settle", settleText)
@@ -80,4 +116,19 @@ var (
 	bucketsScript = newScript("buckets", bucketsText)
 	forgetScript  = newScript("forget", forgetText)
 	dueScript     = newScript("due", dueText)
+
+	writeClaimScript    = newWriteScript("write claim", writeClaimText)
+	writeDispatchScript = newWriteScript("write dispatch", writeDispatchText)
+	writeWithdrawScript = newWriteScript("write withdraw", writeWithdrawText)
+	writeSettleScript   = newWriteScript("write settle", writeSettleText)
+	writeResolveScript  = newWriteScript("write resolve", writeResolveText)
+	writeReadScript     = newWriteScript("write read", writeReadText)
+	writeRenewScript    = newWriteScript("write renew", writeRenewText)
+	writeLandedScript   = newWriteScript("write landed", writeLandedText)
+	writeTidyScript     = newWriteScript("write tidy", writeTidyText)
+	writeRecordScript   = newWriteScript("write record", writeRecordText)
+	writeRecordsScript  = newWriteScript("write records", writeRecordsText)
+	entriesScript       = newScript("entries", entriesText)
+	auditsScript        = newScript("audits", auditsText)
+	doubtsScript        = newScript("doubts", doubtsText)
 )

@@ -30,11 +30,11 @@ const (
 
 // Claim is one round trip; a Replay comes with its result.
 func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
-	t := tag(c.Key)
-	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t), tailName(t)},
-		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
-		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]),
-		millis(sweepFor), s.encodeLines(c.Lapses))
+	sent := s.claimCompletion
+	if c.Write != nil {
+		sent = s.claimWrite
+	}
+	reply, sc, err := sent(c)
 	if err != nil {
 		var f *failure
 		if errors.As(err, &f) && f.sent && !s.o.KeepLost {
@@ -47,25 +47,40 @@ func (s *Store) Claim(_ context.Context, c cache.Claim) (cache.Grant, error) {
 		return cache.Grant{}, fmt.Errorf("%w: this claim was given back: claim with a new nonce", cache.ErrAway)
 	}
 	if !ok || len(reply) < 5 {
-		return cache.Grant{}, malformed(claimScript, reply)
+		return cache.Grant{}, malformed(sc, reply)
 	}
 	share, _ := reply[2].(string)
 	lapsed, _ := reply[3].(int64)
 	g := cache.Grant{Role: cache.Role(role), Share: cache.Share(share), Lapsed: lapsed == 1}
 	if g.Fence, err = fence(reply[1]); err != nil {
-		return cache.Grant{}, malformed(claimScript, reply)
+		return cache.Grant{}, malformed(sc, reply)
 	}
 	if at, _ := reply[4].(int64); at > 0 {
 		g.At = time.UnixMilli(at)
 	}
-	if g.Role == cache.Replay {
-		if g.Result, err = result(claimScript, reply[5:]); err != nil {
-			return cache.Grant{}, err
-		}
+	switch {
+	case c.Write != nil:
+		err = outcome(&g, reply[5:])
+	case g.Role == cache.Replay:
+		g.Result, err = result(sc, reply[5:])
+	}
+	if err != nil {
+		return cache.Grant{}, err
+	}
+	if g.Result != nil {
 		// What counts is how long ago it was: the two clocks need not agree.
 		g.Result.Settled = s.now().Add(-g.At.Sub(g.Result.Settled))
 	}
 	return g, nil
+}
+
+func (s *Store) claimCompletion(c cache.Claim) ([]any, *script, error) {
+	t := tag(c.Key)
+	reply, err := s.do(claimScript, t, []string{recordName(c.Key), fencesName(t), inflightName(t), tailName(t)},
+		nonce(c.Nonce), c.Fingerprint[:], flag(c.Explicit), int(c.Mode), flag(c.Retry),
+		millis(c.Lease), millis(linger), nodeChannel(s.node), hex.EncodeToString(c.Key[:]),
+		millis(sweepFor), s.encodeLines(c.Lapses))
+	return reply, claimScript, err
 }
 
 // Note keeps what a claim comes to if nobody settles it, in place of Claim.Lapses.
@@ -76,8 +91,20 @@ func (s *Store) Note(h cache.Hold, lapses []cache.Line) error {
 
 // Renew extends a lease, a lapsed one too if nobody took over.
 func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wanted bool, err error) {
-	keys := []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
-	reply, err := s.stepOn(renewScript, h, keys, millis(lease), millis(linger), millis(sweepFor))
+	sc, keys := renewScript, []string{recordName(h.Key), logName(h), inflightName(tag(h.Key))}
+	if ofWrite(h) {
+		sc, keys = writeRenewScript, append(writeKeys(h.Key), logName(h))
+	}
+	reply, err := s.stepOn(sc, h, keys, millis(lease), millis(linger), millis(sweepFor))
+	if err != nil {
+		return false, err
+	}
+	return len(reply) > 1 && reply[1] == "1", nil
+}
+
+// Ask has the readers of a log, on all nodes, say so again.
+func (s *Store) Ask(_ context.Context, h cache.Hold) (wanted bool, err error) {
+	reply, err := s.step(askScript, h, millis(cache.Unread))
 	if err != nil {
 		return false, err
 	}
@@ -116,6 +143,9 @@ var errNegative = errors.New("cache: no frame has an index below 0")
 // Settle ends a record, and writes the result over its log if that is
 // followed.
 func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) error {
+	if ofWrite(h) {
+		return s.settleWrite(h, set)
+	}
 	res := set.Result
 	state, keep, frames := "released", rememberReleased, []byte(nil)
 	if set.Keep > 0 {
@@ -145,7 +175,7 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 
 // Owe adds a debt to a record in flight or completed.
 func (s *Store) Owe(_ context.Context, h cache.Hold, n cache.Nonce, d time.Duration) error {
-	if d <= 0 {
+	if d <= 0 || ofWrite(h) { // nothing is owed of what replays to everybody
 		return s.away(tag(h.Key))
 	}
 	_, err := s.step(oweScript, h, nonce(n), millis(d))
@@ -166,8 +196,8 @@ func (s *Store) stepOn(sc *script, h cache.Hold, keys []string, args ...any) ([]
 	return reply, err
 }
 
-// result reads state, time, whether it was cut, frames, and when it ended if
-// that is there.
+// result reads state, time, whether it was cut, frames, and if they are there
+// when it ended, and status, size and sum.
 func result(sc *script, reply []any) (*cache.Result, error) {
 	if len(reply) < 4 {
 		return nil, malformed(sc, reply)
@@ -186,6 +216,11 @@ func result(sc *script, reply []any) (*cache.Result, error) {
 			res.Ended = time.UnixMilli(at)
 		}
 	}
+	if len(reply) > 7 { // of a write
+		if res.Status, res.Size, res.Sum, err = remembered(fieldsOf(reply[5:8])); err != nil {
+			return nil, malformed(sc, reply)
+		}
+	}
 	if frames == "" { // released, with nothing to show
 		return res, nil
 	}
@@ -195,7 +230,7 @@ func result(sc *script, reply []any) (*cache.Result, error) {
 	return res, nil
 }
 
-var states = map[string]cache.State{"completed": cache.Completed, "failed": cache.Failed, "released": cache.Released}
+var states = map[string]cache.State{"completed": cache.Completed, "failed": cache.Failed, "released": cache.Released, "unknown": cache.Unknown}
 
 func fence(v any) (cache.Fence, error) {
 	text, _ := v.(string)

@@ -33,6 +33,9 @@ type Options struct {
 	// end by GiveBack. Else the store gives it back by itself, and the caller must
 	// not send it again.
 	KeepLost bool
+	// Replicas is how many must have what makes a write safe to run, and how it
+	// ended, before that counts. One that too few have is ErrAway. Zero: none.
+	Replicas int
 	// Zone is that of the ledger's days. Nil is UTC. All nodes must have the
 	// same; after a change, days that were kept are those of the old zone.
 	Zone *time.Location
@@ -113,7 +116,7 @@ func (s *Store) greet(ctx context.Context, addr string, cn *redis.Conn) error {
 			return nil
 		}
 	}
-	if err := s.settings.read(ctx, addr, cn); err != nil {
+	if err := s.settings.read(ctx, addr, cn, s.o.Replicas); err != nil {
 		return unsent(err)
 	}
 	if s.client.cluster != nil || s.id.known() == nil {
@@ -134,7 +137,7 @@ func (s *Store) probe(t int) error {
 			return err
 		}
 	}
-	_, err := s.client.do(ctx, probeScript, []string{probeName(t)}, nil)
+	_, err := s.client.do(ctx, probeScript, []string{probeName(t)}, nil, nil)
 	if err != nil {
 		return failed(err).cause
 	}
@@ -228,13 +231,34 @@ func (s *Store) allAway() bool {
 
 // do runs a step and gives its reply, whose form is the script's.
 func (s *Store) do(sc *script, t int, keys []string, args ...any) ([]any, error) {
+	return s.run(sc, t, nil, keys, args)
+}
+
+// durably is do, and waits for the replicas that the options ask for.
+func (s *Store) durably(sc *script, t int, keys []string, args ...any) ([]any, error) {
+	if s.o.Replicas <= 0 {
+		return s.run(sc, t, nil, keys, args)
+	}
+	acked := s.o.Replicas
+	reply, err := s.run(sc, t, &acked, keys, args)
+	if err != nil || reply[0] != "ok" { // it changed nothing
+		return reply, err
+	}
+	s.settings.replicas(s.client.addr(keys[0]), acked, s.o.Replicas)
+	if acked < s.o.Replicas {
+		return nil, &failure{cause: fmt.Errorf("%s: %w: %d of %d within %v", sc.name, errUnacknowledged, acked, s.o.Replicas, acknowledge), sent: true}
+	}
+	return reply, nil
+}
+
+func (s *Store) run(sc *script, t int, acked *int, keys []string, args []any) ([]any, error) {
 	if err := s.away(t); err != nil {
 		return nil, err
 	}
 	// Never the request's context: see Store.
 	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 	defer cancel()
-	reply, err := s.client.do(ctx, sc, keys, args)
+	reply, err := s.client.do(ctx, sc, keys, args, acked)
 	if err != nil {
 		f := failed(err)
 		if s.dogs[t%len(s.dogs)].heard(f) && f.silent {

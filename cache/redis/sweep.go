@@ -36,7 +36,7 @@ func (l *ledger) sweep() (err error) {
 			}
 		}
 	}
-	return err
+	return errors.Join(err, l.s.sweepWrites())
 }
 
 func (l *ledger) forget(t int, name string) error {

@@ -13,7 +13,7 @@ local us, now = clock()
 local r = redis.call('HMGET', KEYS[1], 'state', 'fence', 'print', 'lease', 'leader', 'lapsed',
   'cut', 'owed', 'did', 'told', 'settler', 'wanted', 'node')
 local state, fence, printed, lease, leader, lapsed = r[1] or 'absent', r[2], r[3], r[4], r[5], r[6]
-local cut, did, told, settler, wanted, node = r[7] == '1', r[9], r[10], r[11], r[12] == '1', r[13]
+local cut, did, told, settler, wanted, node = r[7] == '1', r[9], r[10], r[11], r[12], r[13]
 local owed = debts(r[8], now)
 
 -- grant is the answer. One that replays brings the result.
@@ -94,8 +94,8 @@ if takes then
 elseif role == FOLLOW or role == TWIN then -- which another time might lead
   redis.call('HSET', KEYS[1], 'told', remember(told, nonce, 'claim', role, share, 0, fence))
 end
-if role == FOLLOW and not wanted then -- it will read the log
+if role == FOLLOW and wanted ~= '1' then -- it will read the log
   redis.call('HSET', KEYS[1], 'wanted', 1)
-  if node then redis.call('PUBLISH', node, ARGV[9] .. ' ' .. fence) end
+  if not wanted and node then redis.call('PUBLISH', node, ARGV[9] .. ' ' .. fence) end
 end
 return grant(role, share, 0, fence)

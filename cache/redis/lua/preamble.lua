@@ -5,7 +5,9 @@
 --   fence    of the latest claim; print: its fingerprint; leader: its nonce
 --   lapsed   1: that claim took over from a holder whose lease had run out
 --   node     the gateway that leads, to tell it that its log is wanted
---   lease    when it ends;  wanted  1: somebody on another node reads the log
+--   lease    when it ends
+--   wanted   1: somebody on another node reads the log; a time: nobody has since
+--            then, when its readers were asked; absent: nobody does
 --   settler  the nonce of the settlement;  settled  when;  cut, frames: its result
 --   ended    when its readers may first have had its end; 0: not before that
 --   lapses   what the ledger books if nobody settles the claim

@@ -5,9 +5,9 @@ local r = redis.call('HMGET', KEYS[1], 'state', 'fence', 'lease', 'wanted', 'nod
 local state, current = r[1], r[2] == ARGV[1]
 
 if current and state == 'dispatched' then
-  if not r[4] then
+  if r[4] ~= '1' then
     redis.call('HSET', KEYS[1], 'wanted', 1)
-    if r[5] then redis.call('PUBLISH', r[5], ARGV[4] .. ' ' .. ARGV[1]) end
+    if not r[4] and r[5] then redis.call('PUBLISH', r[5], ARGV[4] .. ' ' .. ARGV[1]) end
   end
   local from = tonumber(ARGV[2])
   local frames = redis.call('LRANGE', KEYS[2], from, from + ARGV[3] - 1)

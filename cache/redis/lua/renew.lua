@@ -9,4 +9,4 @@ redis.call('HSET', KEYS[1], 'lease', now + ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[2] + ARGV[3] + ARGV[4])
 redis.call('ZADD', KEYS[3], now + ARGV[2] + ARGV[3], inflight(KEYS[1], ARGV[1]))
 if r[3] then redis.call('PEXPIRE', KEYS[2], ARGV[2] + ARGV[3]) end
-return {'ok', r[3] or '0'}
+return {'ok', r[3] and '1' or '0'}
