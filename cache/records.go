@@ -26,6 +26,8 @@ type Records struct {
 	// settlement if it landed, and so that it can't land any more if it did
 	// not. Nil: the store does what is needed by itself.
 	GiveBack func(Claim, *Settlement)
+	// Closed is closed when the store is about to be; nil: never.
+	Closed <-chan struct{}
 	// Landed says whether such a claim leads, and if it does not sees to it that
 	// it can't any more. Nil: it is not renewed.
 	Landed func(Claim) (h Hold, leads bool, err error)
@@ -38,9 +40,10 @@ type Records struct {
 // Entry is a request's hold on a record.
 type Entry struct {
 	Grant
-	Reader *Reader // of Lead, Follow and Replay
-	Lines  []Line  // of Lead: what the call came to, to be booked with its settlement; of a private one nobody books them
-	Lapses []Line  // of Lead: what the store books by itself should it never hear of the end: the claim's, or what it was told since
+	Reader *Reader       // of Lead, Follow and Replay
+	Lines  []Line        // of Lead: what the call came to, to be booked with its settlement; of a private one nobody books them
+	Memory time.Duration // of a Lead of a write that completes: how long its key is remembered
+	Lapses []Line        // of Lead: what the store books by itself should it never hear of the end: the claim's, or what it was told since
 
 	records *Records
 	claim   Claim
@@ -93,9 +96,9 @@ func NewNonce() (n Nonce) {
 // ended by Settle.
 //
 // An error is the store's, or ctx's cause when it ends while another request's
-// step is waited for. With ErrAway comes an entry all the same, for a call that
-// is to run without protection: it is as Private makes one, and must be ended
-// by Settle too.
+// step is waited for. With ErrAway comes an entry all the same, but for a write:
+// for a call that is to run without protection. It is as Private makes one, and
+// must be ended by Settle too.
 func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, error) {
 	c.Nonce, c.Lease = NewNonce(), r.Lease
 	for {
@@ -119,7 +122,7 @@ func (r *Records) Open(ctx context.Context, c Claim, until time.Time) (*Entry, e
 			return nil, context.Cause(ctx)
 		}
 		if e.noLead {
-			if errors.Is(e.err, ErrAway) { // for everyone
+			if errors.Is(e.err, ErrAway) && c.Write == nil { // for everyone
 				return Private(r.Window, until), e.err
 			}
 			if e.err != nil {
@@ -200,17 +203,28 @@ func (r *Records) ask(e *Entry, until time.Time) (*Entry, error) {
 	e.tell()
 	r.mu.Unlock()
 	r.forget(e)
-	if errors.Is(err, ErrAway) {
+	switch {
+	case err == nil:
+		return e.replay(until), nil
+	case e.claim.Write != nil:
+		if r.GiveBack != nil && errors.Is(err, ErrLost) {
+			r.GiveBack(e.claim, nil)
+		}
+	case errors.Is(err, ErrAway):
 		return r.bypass(e.claim, err, until), err
 	}
-	if err != nil {
-		return nil, err
-	}
-	return e.replay(until), nil
+	return nil, err
 }
 
 // Away says that the call is led on another node, which may be lost.
 func (e *Entry) Away() bool { return e.away || e.lead != nil && e.lead.away }
+
+// MayLose says that the log this entry reads may be lost, so that it has to be
+// claimed anew: it is led on another node, or it is a write, whose leader may be
+// told that another leads.
+func (e *Entry) MayLose() bool {
+	return e.Role == Follow && (e.Away() || e.claim.Write != nil)
+}
 
 // replay joins an entry that replays to its result; others are as they are.
 func (e *Entry) replay(until time.Time) *Entry {
@@ -226,7 +240,7 @@ func (e *Entry) replay(until time.Time) *Entry {
 // ask for a settled record at once, the store sees one claim.
 func (e *Entry) alike(c Claim, until time.Time) *Entry {
 	if c.Explicit != e.claim.Explicit || c.Fingerprint != e.claim.Fingerprint ||
-		c.Mode != e.claim.Mode || c.Retry != e.claim.Retry || e.Share == ByDebt {
+		c.Mode != e.claim.Mode || c.Retry != e.claim.Retry || e.Share == ByDebt || c.Write != nil && c.Write.Knowingly {
 		return nil
 	}
 	return (&Entry{Grant: e.Grant, records: e.records, claim: c}).replay(until)
@@ -311,6 +325,15 @@ func (r *Records) forget(e *Entry) {
 		delete(r.live, e.claim.Key)
 	}
 	r.mu.Unlock()
+}
+
+func (r *Records) closed() bool {
+	select {
+	case <-r.Closed:
+		return true
+	default:
+		return false
+	}
 }
 
 func (r *Records) oops(step string, err error) {
@@ -434,7 +457,11 @@ func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Tim
 	set := e.settlement(r, res, keep, e.published(), last)
 	set.Owed, set.Disk, set.Ended, set.Lines = owed, disk, ended, e.Lines
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
-	if errors.Is(err, ErrAway) {
+	switch {
+	case !errors.Is(err, ErrAway):
+	case e.claim.Write != nil:
+		go r.settleWrite(e.Hold(), set)
+	default:
 		go r.settleLater(e.Hold(), set, attempts(e.Lapses))
 	}
 	return err
@@ -443,6 +470,9 @@ func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Tim
 // settlement makes of a call's end what the store is told. followed: somebody
 // on another node may read the log.
 func (e *Entry) settlement(r *Records, res Result, keep time.Duration, followed bool, last []Frame) Settlement {
+	if e.claim.Write != nil {
+		return e.settlementOfWrite(r, res, keep, last)
+	}
 	frames, all := e.log.Whole()
 	if keep > 0 && all && size(frames)+size(last) <= r.Window {
 		res.Frames = shared(frames, last)
@@ -580,8 +610,14 @@ func (r *Records) owe(h Hold) {
 // oweLater tells the store of a debt that it did not hear of. The nonce is the
 // same, so that one whose acknowledgement was lost counts once.
 func (r *Records) oweLater(h Hold, n Nonce, until time.Time) {
+	again := time.NewTicker(readAgain)
+	defer again.Stop()
 	for time.Now().Before(until) {
-		time.Sleep(readAgain)
+		select {
+		case <-again.C:
+		case <-r.Closed:
+			return
+		}
 		if err := r.Store.Owe(context.Background(), h, n, time.Until(until)); !errors.Is(err, ErrAway) {
 			return
 		}

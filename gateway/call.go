@@ -19,6 +19,7 @@ type call struct {
 	order []*target
 	user  string // as the request says; enters derived keys
 	up    providers.Call
+	tool  *toolCall // nil: a completion
 
 	key         cache.Key
 	fingerprint [32]byte // of an own key
@@ -42,7 +43,7 @@ type call struct {
 }
 
 // explicit says that the caller named the call by a key of its own.
-func (c *call) explicit() bool { return c.ownKey != "" }
+func (c *call) explicit() bool { return c.ownKey != "" || c.tool != nil && c.tool.write != nil }
 
 // targets are the places that it may be served from, in the order that they are
 // to be tried: the same one each time.
@@ -57,12 +58,19 @@ func (c *call) targets() []*target {
 func (c *call) forget() {
 	c.release()
 	c.up.Body, c.up.Header = nil, nil
+	if c.tool != nil {
+		c.tool.up.Body, c.tool.up.Header = nil, nil
+	}
 }
 
 // read understands a request, or refuses it. What it costs to find out that a
 // request is no good is spent in this order: its headers, the size it states,
 // its body, its key.
-func (g *Gateway) read(w http.ResponseWriter, r *http.Request, op *operation, who principal) (*call, *refusal) {
+func (g *Gateway) read(w http.ResponseWriter, r *http.Request, ev *event, who principal) (*call, *refusal) {
+	op := ev.op
+	if op == &toolCalls {
+		return g.readTool(w, r, ev, who)
+	}
 	c := &call{op: op, who: who, release: func() {}}
 	asked, refused := c.readHeaders(r.Header, g.opt.Dedupe.Wait)
 	if refused != nil {

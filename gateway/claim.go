@@ -10,6 +10,9 @@ import (
 // claim finds out what a call is: a leader, a follower, a replay; or refuses
 // it. A call that may share nothing leads a record that nobody else can join.
 func (g *Gateway) claim(ctx context.Context, c *call, ev *event) (*cache.Entry, *refusal) {
+	if c.tool != nil {
+		return g.claimTool(ctx, c, ev)
+	}
 	if c.mode == cache.Off && !c.explicit() {
 		return g.private(c), nil
 	}

@@ -55,7 +55,7 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		}
 		d.lost()
 	}
-	if e.Away() && e.Role != cache.Lead {
+	if e.MayLose() {
 		c.forget()
 	}
 	all = all && !d.broken && r.Context().Err() == nil
@@ -73,7 +73,7 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 // lost tells a client that has a part of an answer that the rest is lost.
 func (d *delivery) lost() {
 	d.ev.outcome, d.ev.reason = outcomeFailed, string(policy.StreamBroken)
-	if d.events {
+	if d.events && d.c.tool == nil {
 		d.write(errorEvent(d.c.op.surface, errorBody(d.c.op.surface, 502, "upstream_error",
 			"the gateway that ran this call was lost before its end", "")))
 		return
@@ -148,7 +148,7 @@ func (d *delivery) read(r *http.Request) bool {
 // the end of the client's patience. Zero: never.
 func (d *delivery) due(opened *cache.Head) time.Time {
 	var due time.Time
-	if d.begun && d.events || opened != nil && !d.begun {
+	if d.begun && d.events && d.c.tool == nil || opened != nil && !d.begun {
 		if d.wrote.IsZero() {
 			d.wrote = time.Now()
 		}
@@ -177,7 +177,7 @@ func (d *delivery) late(opened *cache.Head) bool {
 	now := time.Now()
 	if !d.begun {
 		if t := d.c.until; !t.IsZero() && !now.Before(t) {
-			if d.entry.Private() {
+			if d.entry.Private() || d.c.alone() {
 				d.sendAway(runsAlone)
 			} else {
 				d.sendAway(stillRuns)
@@ -246,7 +246,7 @@ func (d *delivery) frame(f *cache.Frame, frames []cache.Frame, ended bool) {
 		}
 	case cache.ErrorFrame:
 		d.is(f.Head)
-		if d.events {
+		if d.events && d.c.tool == nil { // of a tool's events nobody knows which one is an error
 			d.write(errorEvent(d.c.op.surface, f.Data))
 			return
 		}
@@ -294,7 +294,7 @@ func (d *delivery) header(head *cache.Head) {
 }
 
 // refusals are why a call is answered without an attempt.
-var refusals = map[policy.Reason]bool{policy.TargetHeld: true, policy.CircuitOpen: true, policy.Overloaded: true, reasonDraining: true}
+var refusals = map[policy.Reason]bool{policy.TargetHeld: true, policy.CircuitOpen: true, policy.Overloaded: true, reasonDraining: true, reasonStoreAway: true}
 
 // outcome says how the request was answered, in the contract's words.
 func (d *delivery) outcome(head *cache.Head) (outcome, reason string) {
@@ -312,6 +312,8 @@ func (d *delivery) outcome(head *cache.Head) (outcome, reason string) {
 // ledBy is how the request that led a record was answered.
 func ledBy(head *cache.Head, bypassed bool) (outcome, reason string) {
 	switch {
+	case head.Failed && head.Status == http.StatusFailedDependency && head.Reason == string(policy.OutcomeUnknown):
+		return outcomeInDoubt, head.Reason
 	case head.Failed && refusals[policy.Reason(head.Reason)] && (head.Attempts == 0 || head.Reason == string(reasonDraining)):
 		return outcomeRefused, head.Reason
 	case head.Failed:

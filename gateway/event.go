@@ -21,6 +21,7 @@ const (
 	outcomeBypassed  = "bypassed"
 	outcomeRefused   = "refused"
 	outcomeFailed    = "failed"
+	outcomeInDoubt   = "unknown"
 )
 
 // event is what there is to say of one request. It is filled along the path
@@ -30,18 +31,19 @@ type event struct {
 	start time.Time
 	id    string // x-request-id, once it was needed
 
-	principal, user, model, target string
-	key                            cache.Key // of the record it is about
-	keyText                        string    // the record's name, once it was needed
-	share                          cache.Share
-	label                          string      // of the model, in metrics: as it is configured
-	bill                           *cache.Bill // what the answer cost, once it is whole
+	principal, user, model, tool, target string
+	key                                  cache.Key // of the record it is about
+	keyText                              string    // the record's name, once it was needed
+	share                                cache.Share
+	label                                string      // of the model, in metrics: as it is configured
+	bill                                 *cache.Bill // what the answer cost, once it is whole
 
 	outcome, reason string
 	status          int
 	attempts        int
 	whole           bool // the answer is one that could be shared
 	left            bool // the client left before it had all
+	repeated        bool // a keyed write that was asked for before
 	done            bool
 
 	values [6]string // of the headers that were set
@@ -52,6 +54,10 @@ func newEvent(op *operation) *event { return &event{op: op, start: time.Now()} }
 
 // of takes over what is known once the call is understood.
 func (ev *event) of(c *call) {
+	if c.tool != nil {
+		ev.user = c.endUser
+		return
+	}
 	ev.user, ev.model, ev.label = c.endUser, c.up.Model, c.route.label
 }
 
@@ -60,11 +66,15 @@ func (ev *event) keyed() bool { return ev.key != cache.Key{} }
 // keyName is the record's name: safe to log and to show.
 func (ev *event) keyName() string {
 	if ev.keyText == "" {
-		var b [32]byte
-		hex.Encode(b[:], ev.key[:16])
-		ev.keyText = string(b[:])
+		ev.keyText = keyText(ev.key)
 	}
 	return ev.keyText
+}
+
+func keyText(k cache.Key) string {
+	var b [2 * len(k)]byte
+	hex.Encode(b[:], k[:])
+	return string(b[:])
 }
 
 // set sets a header, in room that the event has: of small things made for each
@@ -159,6 +169,9 @@ func (ev *event) MarshalLogObject(e zapcore.ObjectEncoder) error {
 	}
 	if ev.model != "" {
 		e.AddString("model", ev.model)
+	}
+	if ev.tool != "" {
+		e.AddString("tool", ev.tool)
 	}
 	if ev.keyed() {
 		e.AddString("key", ev.keyName())

@@ -36,7 +36,7 @@ func failure(s surface, res policy.Result, cause error) (*cache.Head, []byte) {
 		maps.Copy(h, shared)
 		delete(head.Own, "Location")
 	}
-	h.Set("Content-Type", "application/json")
+	h["Content-Type"] = s.errorType()
 	retryHeaders(h, status, res.ShouldRetry, res.RetryAfter)
 	if upstream != nil && upstream.Status == status {
 		if upstream.Object {

@@ -51,6 +51,10 @@ type Options struct {
 	Upstreams   []Upstream
 	Models      []Model
 	Passthrough string // name of the upstream that any other /v1 path goes to; empty: none
+
+	Tools     []Tool
+	ToolTTL   time.Duration // how long the answer of a tool's write is kept; at most Dedupe.TTL.Max
+	Tombstone time.Duration // how long the key of a write is remembered; ToolTTL where that is longer
 }
 
 // ClientKey is one of the gateway's own keys. Hash is the SHA-256 of the key.
@@ -58,6 +62,7 @@ type ClientKey struct {
 	Name   string
 	Hash   [32]byte
 	Models []string    // names, * at the end for a prefix; empty: all
+	Tools  []string    // as Models, but nil: all; empty: none
 	Mode   *cache.Mode // nil: the model's, else the default
 
 	secret []byte
@@ -113,12 +118,14 @@ type Gateway struct {
 	records   *cache.Records
 	engine    policy.Engine
 	routes    *routes
+	tools     map[string]*tool // by name
 	secret    []byte
 	clients   map[[32]byte]*ClientKey
 	anonymous principal
 	buffers   *buffers
 	documents *documents
 	failed    failedCalls
+	probes    *probes
 	started   time.Time
 
 	base    context.Context // of every record; cancelled when the grace is over
@@ -147,6 +154,7 @@ func New(o Options) (*Gateway, error) {
 	if g.routes, err = newRoutes(o); err != nil {
 		return nil, err
 	}
+	g.tools = newTools(o.Tools)
 	g.clients = make(map[[32]byte]*ClientKey, len(o.Keys))
 	for i := range o.Keys {
 		k := &o.Keys[i]
@@ -154,8 +162,8 @@ func New(o Options) (*Gateway, error) {
 		g.clients[k.Hash] = k
 	}
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
-	g.metrics = newMetrics(o.Registry, o.Upstreams, g.relaxed)
-	o.Registry.MustRegister(targetMetrics{g.routes})
+	g.metrics = newMetrics(o, g.relaxed)
+	o.Registry.MustRegister(targetMetrics{g.routes, g.tools}, unknownOutcomes{g})
 	g.records = &cache.Records{
 		Store: newTimed(o.Store, g.metrics.store), Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,
 		Oops: func(step string, err error) {
@@ -169,16 +177,24 @@ func New(o Options) (*Gateway, error) {
 	if b, ok := o.Store.(giver); ok {
 		g.records.GiveBack, g.records.Landed = b.GiveBack, b.Landed
 	}
+	g.records.Closed = g.workers.stop
+	g.probes = newProbes(g)
 	g.base, g.cancel = context.WithCancelCause(context.Background())
 	if o.Lost != nil {
 		o.Lost(g.bookLost)
 	}
+	g.probes.start()
 	return g, nil
 }
 
 func setDefaults(o *Options) {
 	for i := range o.Upstreams {
 		o.Upstreams[i].Policy = o.Upstreams[i].Policy.Or(policy.Defaults())
+	}
+	for i := range o.Tools {
+		t := &o.Tools[i]
+		t.Policy = t.Policy.Or(policy.Defaults())
+		t.Wait = cmp.Or(t.Wait, 30*time.Second)
 	}
 	if o.Registry == nil {
 		o.Registry = prometheus.NewRegistry()
@@ -203,6 +219,8 @@ func setDefaults(o *Options) {
 	d.TTL.Long = cmp.Or(d.TTL.Long, 10*time.Minute)
 	d.TTL.Max = cmp.Or(d.TTL.Max, 7*24*time.Hour)
 	d.TTL.ScaleBytes = cmp.Or(d.TTL.ScaleBytes, 10000)
+	o.ToolTTL = cmp.Or(o.ToolTTL, 24*time.Hour)
+	o.Tombstone = cmp.Or(o.Tombstone, 7*24*time.Hour)
 	if d.Headers == nil {
 		d.Headers = []string{"Openai-Beta", "Anthropic-Beta", "Anthropic-Version"}
 	}

@@ -8,8 +8,10 @@ import (
 
 // guard keeps the admin listener to those who may: with a token they must
 // show it, without one they must name this machine, so that no page in a
-// browser reaches it by a name that was made to lead here.
+// browser reaches it by a name that was made to lead here. Changes are
+// refused to pages of another origin: a browser sends theirs without asking.
 func (g *Gateway) guard(next http.Handler) http.Handler {
+	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/livez", "/healthz", "/readyz": // no secrets there
@@ -26,6 +28,11 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		} else if !loopbackHost(r.Host) {
 			g.refuse(w, &unknownPath, &refusal{status: 403, code: "not_allowed", reason: reasonCrossOrigin,
 				message: "the admin listener answers to loopback names only, not to " + clip([]byte(strings.TrimSpace(r.Host)), 100)})
+			return
+		}
+		if origins.Check(r) != nil {
+			g.refuse(w, &unknownPath, &refusal{status: 403, code: "not_allowed", reason: reasonCrossOrigin,
+				message: "changes are taken from this listener's own page and from programs, not from a page of another origin"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -77,6 +77,10 @@ func parseIdempotencyKey(line string) (key, why string) {
 // and fingerprinted with all that the call says; a derived one is all that
 // the call says.
 func (g *Gateway) setKey(c *call, h http.Header) {
+	if c.tool != nil {
+		c.setToolKey()
+		return
+	}
 	if c.body == nil { // the passthrough: private, and so without a name
 		return
 	}

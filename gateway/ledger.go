@@ -37,9 +37,19 @@ func (ev *event) line() cache.Line {
 		At: time.Now(),
 		Series: cache.Series{
 			Model: named(ev.model), Provider: provider, Operation: ev.op.name, User: named(ev.user), Key: ev.principal,
-			Outcome: ev.outcome, Reason: ev.reason,
+			Tool: ev.tool, Outcome: ev.outcome, Reason: ev.reason,
 		},
 		Figures: cache.Figures{Requests: 1},
+	}
+	if ev.tool != "" { // nothing is billed for it, and what did not run twice is counted apart
+		line.Provider = ""
+		switch ev.outcome {
+		case outcomeCoalesced, outcomeReplayed, outcomeInDoubt:
+			if ev.repeated {
+				line.Prevented = 1
+			}
+		}
+		return line
 	}
 	if b := ev.bill; b != nil && b.Unpriced {
 		line.Unpriced = 1

@@ -11,17 +11,18 @@ import (
 // metrics are the gateway's counts. Label sets are bounded: no user, no key,
 // and of models that are not configured only one name.
 type metrics struct {
-	requests *prometheus.CounterVec
-	attempts *prometheus.CounterVec
-	retries  *prometheus.CounterVec
-	saved    *prometheus.CounterVec
-	tokens   *prometheus.CounterVec
-	usd      *prometheus.CounterVec
-	unpriced *prometheus.CounterVec
-	gauges   map[*operation]gauges
-	overhead prometheus.Histogram
-	upstream prometheus.Histogram
-	store    *prometheus.HistogramVec
+	requests  *prometheus.CounterVec
+	attempts  *prometheus.CounterVec
+	retries   *prometheus.CounterVec
+	saved     *prometheus.CounterVec
+	tokens    *prometheus.CounterVec
+	usd       *prometheus.CounterVec
+	unpriced  *prometheus.CounterVec
+	prevented *prometheus.CounterVec
+	gauges    map[*operation]gauges
+	overhead  prometheus.Histogram
+	upstream  prometheus.Histogram
+	store     *prometheus.HistogramVec
 }
 
 // replays is a provider that can tell how often its transport sent a request
@@ -31,7 +32,8 @@ type replays interface{ TransportReplays() int64 }
 // gauges are those of one operation.
 type gauges struct{ running, following prometheus.Gauge }
 
-func newMetrics(reg *prometheus.Registry, ups []Upstream, relaxed func() float64) *metrics {
+func newMetrics(o Options, relaxed func() float64) *metrics {
+	reg := o.Registry
 	buckets := []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1}
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_requests_total",
@@ -48,6 +50,8 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream, relaxed func() float64
 			Help: "US dollars that the answers which were shared would have cost again."}, []string{"model"}),
 		unpriced: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_unpriced_requests_total",
 			Help: "Requests whose answer has tokens and no price."}, []string{"model"}),
+		prevented: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_duplicate_writes_prevented_total",
+			Help: "Keyed writes that were asked for again and did not run again."}, []string{"tool"}),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_overhead_seconds",
 			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
 		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
@@ -60,24 +64,25 @@ func newMetrics(reg *prometheus.Registry, ups []Upstream, relaxed func() float64
 		Help: "Records that run now."}, []string{"operation"})
 	following := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "oncegate_followers",
 		Help: "Clients that follow a call that another one leads."}, []string{"operation"})
-	m.gauges[&passthrough] = gauges{running.WithLabelValues(passthrough.name), following.WithLabelValues(passthrough.name)}
-	for i := range operations {
-		name := operations[i].name
-		m.gauges[&operations[i]] = gauges{running.WithLabelValues(name), following.WithLabelValues(name)}
+	for _, op := range counted() {
+		m.gauges[op] = gauges{running.WithLabelValues(op.name), following.WithLabelValues(op.name)}
 	}
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "oncegate_transport_replays_total",
 		Help: "Requests that a transport sent a second time by itself. Always 0."}, func() (n float64) {
-		for _, u := range ups {
+		for _, u := range o.Upstreams {
 			if r, ok := u.Provider.(replays); ok {
 				n += float64(r.TransportReplays())
 			}
+		}
+		for _, t := range o.Tools {
+			n += float64(t.Upstream.TransportReplays())
 		}
 		return n
 	}))
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oncegate_store_relaxed",
 		Help: "1 where the store may lose in a crash what it acknowledged, else 0."}, relaxed))
-	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, running, following, m.overhead, m.upstream, m.store)
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, m.prevented, running, following, m.overhead, m.upstream, m.store)
 	return m
 }
 
@@ -86,6 +91,9 @@ func (m *metrics) request(ev *event, line *cache.Line) {
 	m.requests.WithLabelValues(line.Operation, line.Outcome).Inc()
 	if line.Unpriced > 0 {
 		m.unpriced.WithLabelValues(ev.label).Inc()
+	}
+	if line.Prevented > 0 {
+		m.prevented.WithLabelValues(line.Tool).Inc()
 	}
 	if line.SavedRequests == 0 {
 		return

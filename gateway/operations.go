@@ -11,6 +11,7 @@ type surface uint8
 const (
 	openAI surface = iota
 	anthropic
+	problemJSON // of tools: RFC 9457
 )
 
 // operation is one thing that a client can ask for. The table below is all
@@ -38,6 +39,15 @@ var operations = []operation{
 	{name: "rerank", path: "/rerank", wire: providers.Rerank},
 	{name: "messages", path: "/messages", wire: providers.Messages, surface: anthropic},
 	{name: "count_tokens", path: "/messages/count_tokens", wire: providers.CountTokens, surface: anthropic},
+}
+
+// counted are the operations that the ledger and the metrics know.
+func counted() []*operation {
+	all := []*operation{&passthrough, &toolCalls}
+	for i := range operations {
+		all = append(all, &operations[i])
+	}
+	return all
 }
 
 // passthrough is any other path below /v1: sent once, never shared or kept.

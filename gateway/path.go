@@ -25,7 +25,7 @@ func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refus
 	if g.running.stopping() {
 		return draining
 	}
-	c, why := g.read(w, r, ev.op, who)
+	c, why := g.read(w, r, ev, who)
 	if why != nil {
 		return why
 	}
@@ -38,9 +38,11 @@ func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refus
 			return why
 		}
 		switch {
+		case entry.Role == cache.Lead && c.tool != nil:
+			g.workers.do(func() { g.leadTool(entry, c) })
 		case entry.Role == cache.Lead:
 			g.workers.do(func() { g.lead(entry, c) })
-		case !entry.Away(): // its answer comes from elsewhere
+		case !entry.MayLose(): // its answer comes from elsewhere
 			c.forget()
 		}
 		if g.deliver(w, r, c, entry, ev) {

@@ -15,15 +15,21 @@ func (r *run) onPolicy(ev policy.Event) {
 	if i < 0 {
 		return
 	}
+	r.g.onPolicy(r.targets[i].state.Name, ev)
+}
+
+func (r *toolRun) onPolicy(ev policy.Event) { r.g.onPolicy(r.t.Name, ev) }
+
+func (g *Gateway) onPolicy(label string, ev policy.Event) {
 	if ev.Kind == policy.Retried {
-		r.g.metrics.retries.WithLabelValues(r.targets[i].state.Name, ev.Cause).Inc()
+		g.metrics.retries.WithLabelValues(label, ev.Cause).Inc()
 		return
 	}
 	level := zap.InfoLevel
 	if ev.Kind == policy.BreakerOpened {
 		level = zap.WarnLevel
 	}
-	if e := r.g.log.Check(level, "target"); e != nil {
+	if e := g.log.Check(level, "target"); e != nil {
 		fields := append(make([]zap.Field, 0, 5), zap.String("target", ev.Target.Name), zap.Stringer("change", ev.Kind))
 		if ev.Cause != "" {
 			fields = append(fields, zap.String("cause", ev.Cause))

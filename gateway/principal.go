@@ -81,15 +81,7 @@ func credential(h http.Header) (string, *refusal) {
 
 // may says whether the principal may use the model.
 func (p principal) may(model string) bool {
-	if p.key == nil || len(p.key.Models) == 0 {
-		return true
-	}
-	for _, m := range p.key.Models {
-		if prefix, ok := strings.CutSuffix(m, "*"); m == model || ok && strings.HasPrefix(model, prefix) {
-			return true
-		}
-	}
-	return false
+	return p.key == nil || len(p.key.Models) == 0 || fits(p.key.Models, model)
 }
 
 // mode is how the principal's requests for a model may be shared: as the

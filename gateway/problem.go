@@ -36,6 +36,12 @@ const (
 	reasonMethod       policy.Reason = "method_not_allowed"
 	reasonEncoding     policy.Reason = "unsupported_encoding"
 	reasonInternal     policy.Reason = "internal"
+
+	// Of tools.
+	reasonUnkeyed     policy.Reason = "unkeyed"
+	reasonKeyRequired policy.Reason = "key_required"
+	reasonResultGone  policy.Reason = "result_gone"
+	reasonKeyExpired  policy.Reason = "key_expired"
 )
 
 // statusClientGone is what is logged for a client that left before it was
@@ -51,6 +57,8 @@ type refusal struct {
 	param   string // which field or header is at fault
 	retry   bool   // x-should-retry
 	allow   string // 405: the methods that work
+	outcome string // empty: refused
+	more    *facts // of a write, what is known of it
 }
 
 var (
@@ -201,6 +209,25 @@ type openAIError struct {
 	} `json:"error"`
 }
 
+// problem is an error of ours on /tools: RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	Param  string `json:"param,omitempty"`
+	*facts
+}
+
+// facts are what is known of a write that was asked for again.
+type facts struct {
+	Record   string `json:"record,omitempty"`          // its name, for oncegate records show
+	Upstream int    `json:"upstream_status,omitempty"` // what the API answered; 0: nothing
+	Size     *int64 `json:"size,omitempty"`            // of the answer that is gone, in bytes
+	Sum      string `json:"sha256,omitempty"`          // likewise, hex
+}
+
 type anthropicError struct {
 	Type  string `json:"type"`
 	Error struct {
@@ -213,6 +240,9 @@ type anthropicError struct {
 
 // errorBody is an error of ours in the surface's shape.
 func errorBody(s surface, status int, code, message, param string) []byte {
+	if s == problemJSON {
+		return problemBody(status, code, message, param, nil)
+	}
 	if s == anthropic {
 		e := anthropicError{Type: "error"}
 		e.Error.Type, e.Error.Message = errorType(s, status), message
@@ -227,6 +257,22 @@ func errorBody(s surface, status int, code, message, param string) []byte {
 	}
 	b, _ := json.Marshal(e)
 	return b
+}
+
+func problemBody(status int, code, message, param string, more *facts) []byte {
+	b, _ := json.Marshal(problem{
+		Type: "urn:oncegate:" + code, Title: http.StatusText(status), Status: status,
+		Detail: message, Code: code, Param: param, facts: more,
+	})
+	return b
+}
+
+// errorType is what an error of ours says that it is.
+func (s surface) errorType() []string {
+	if s == problemJSON {
+		return []string{"application/problem+json"}
+	}
+	return []string{"application/json"}
 }
 
 // errorEvent tells an error inside a stream. On OpenAI's surface an event
@@ -244,9 +290,12 @@ func errorEvent(s surface, body []byte) []byte {
 
 // answer is the refusal as an answer in a record.
 func (p *refusal) answer(s surface) (*cache.Head, []byte) {
-	h := http.Header{"Content-Type": {"application/json"}}
+	h := http.Header{"Content-Type": s.errorType()}
 	retryHeaders(h, p.status, p.retry, 0)
 	head := &cache.Head{Status: p.status, Failed: true, Reason: string(p.reason), Header: h}
+	if p.more != nil {
+		return head, problemBody(p.status, p.code, p.message, p.param, p.more)
+	}
 	return head, errorBody(s, p.status, p.code, p.message, p.param)
 }
 
@@ -254,7 +303,10 @@ func (p *refusal) answer(s surface) (*cache.Head, []byte) {
 func refuse(w http.ResponseWriter, ev *event, p *refusal) {
 	h := w.Header()
 	ev.status, ev.reason, ev.outcome = p.status, string(p.reason), outcomeRefused
-	if p.reason == policy.Deadline {
+	switch {
+	case p.outcome != "":
+		ev.outcome = p.outcome
+	case p.reason == policy.Deadline:
 		ev.outcome = outcomeFailed
 	}
 	head, body := p.answer(ev.op.surface)

@@ -21,6 +21,7 @@ func (g *Gateway) Data() http.Handler {
 		g.oneModel(c.Response().Writer, c.Request(), strings.TrimPrefix(c.Request().URL.Path, "/v1/models/"))
 		return nil
 	})
+	e.Any("/tools/*", func(c echo.Context) error { g.serve(c.Response().Writer, c.Request(), &toolCalls); return nil })
 	e.Any("/*", func(c echo.Context) error { g.elsewhere(c.Response().Writer, c.Request()); return nil })
 	e.HTTPErrorHandler = func(_ error, c echo.Context) { g.elsewhere(c.Response().Writer, c.Request()) }
 	return g.front(e)
@@ -50,6 +51,10 @@ func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if strings.HasPrefix(r.URL.Path, "/tools/") { // likewise
+		g.serve(w, r, &toolCalls)
+		return
+	}
 	if strings.HasPrefix(r.URL.Path, "/v1/") && g.routes.passthrough != nil {
 		g.serve(w, r, &passthrough)
 		return
@@ -72,11 +77,27 @@ func (g *Gateway) Admin() http.Handler {
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
 	e.GET("/api/report", func(c echo.Context) error { g.report(c.Response().Writer, c.Request()); return nil })
 	e.GET("/api/targets", func(c echo.Context) error { g.listTargets(c.Response().Writer); return nil })
+	only := func(method, path string, answer func(w http.ResponseWriter, r *http.Request, key string)) {
+		e.Any(path, func(c echo.Context) error {
+			w, r := c.Response().Writer, c.Request()
+			if r.Method != method && !(r.Method == http.MethodHead && method == http.MethodGet) {
+				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, method))
+				return nil
+			}
+			answer(w, r, c.Param("key"))
+			return nil
+		})
+	}
+	only(http.MethodGet, "/api/records", g.listRecords)
+	only(http.MethodGet, "/api/records/:key", g.oneRecord)
+	only(http.MethodPost, "/api/records/:key/resolve", g.resolveOne)
+	only(http.MethodPost, "/api/records/resolve", g.resolveSeveral)
+	only(http.MethodGet, "/api/audit", g.listAudit)
 	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
 		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
 	}
 	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/report, /api/targets, /metrics, /livez and /readyz"))
+		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/report, /api/records, /api/audit, /api/targets, /metrics, /livez and /readyz"))
 		return nil
 	})
 	return g.guard(e)

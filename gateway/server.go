@@ -13,7 +13,7 @@ import (
 func (g *Gateway) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refused := cleanPath(r); refused != nil {
-			g.refuse(w, &unknownPath, refused)
+			g.refuse(w, unknown(r), refused)
 			return
 		}
 		origin := r.Header.Get("Origin")
@@ -35,7 +35,7 @@ func (g *Gateway) front(next http.Handler) http.Handler {
 			}
 		}
 		if len(g.clients) == 0 && !allowed && g.foreign(r) {
-			g.refuse(w, &unknownPath, crossOrigin)
+			g.refuse(w, unknown(r), crossOrigin)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -44,6 +44,14 @@ func (g *Gateway) front(next http.Handler) http.Handler {
 
 // unknownPath stands for requests that name no operation; they are not counted.
 var unknownPath = operation{name: "-"}
+
+// unknown is unknownPath, whose errors have the shape that the path's have.
+func unknown(r *http.Request) *operation {
+	if strings.HasPrefix(r.URL.Path, "/tools/") {
+		return &operation{name: unknownPath.name, surface: toolCalls.surface}
+	}
+	return &unknownPath
+}
 
 // cleanPath refuses dot segments and makes a trailing slash and a doubled /v1
 // reach the same place.

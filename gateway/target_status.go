@@ -95,6 +95,9 @@ func (g *Gateway) listTargets(w http.ResponseWriter) {
 	g.routes.each(func(_ string, t *policy.Target) {
 		list.Targets = append(list.Targets, shownTarget(t.Status(now)))
 	})
+	for _, name := range slices.Sorted(maps.Keys(g.tools)) {
+		list.Targets = append(list.Targets, shownTarget(g.tools[name].state.Status(now)))
+	}
 	w.Header().Set("Cache-Control", "no-store")
 	writeJSON(w, list)
 }
@@ -131,7 +134,10 @@ var (
 )
 
 // targetMetrics reads the targets' states when they are asked for.
-type targetMetrics struct{ routes *routes }
+type targetMetrics struct {
+	routes *routes
+	tools  map[string]*tool
+}
 
 func (m targetMetrics) Describe(out chan<- *prometheus.Desc) {
 	out <- budgetRemaining
@@ -141,13 +147,17 @@ func (m targetMetrics) Describe(out chan<- *prometheus.Desc) {
 func (m targetMetrics) Collect(out chan<- prometheus.Metric) {
 	now := time.Now()
 	worst := map[string]policy.Status{}
-	m.routes.each(func(label string, t *policy.Target) {
+	see := func(label string, t *policy.Target) {
 		s := t.Status(now)
 		if old, ok := worst[label]; ok {
 			s.Budget, s.Breaker = min(s.Budget, old.Budget), max(s.Breaker, old.Breaker)
 		}
 		worst[label] = s
-	})
+	}
+	m.routes.each(see)
+	for name, t := range m.tools {
+		see(name, t.state)
+	}
 	for label, s := range worst {
 		out <- prometheus.MustNewConstMetric(budgetRemaining, prometheus.GaugeValue, float64(s.Budget), label)
 		out <- prometheus.MustNewConstMetric(breakerState, prometheus.GaugeValue, float64(s.Breaker), label)

@@ -5,39 +5,23 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
 // Try makes one attempt: see Provider.
 func (r *Relay) Try(ctx context.Context, c *Call, model string, credential int) (Answer, *Error) {
-	a := &attempt{relay: r, wire: c.Wire, parent: ctx}
-	a.start = time.Now()
-	// The attempt ends with the call's context, but only as long as it is
-	// read: what is left of an answer that is over is nobody's to cancel.
-	a.release = context.AfterFunc(ctx, a.parentEnded)
+	a := &attempt{wire: c.Wire, maxJudged: r.maxJudged}
+	a.begin(ctx, &r.endpoint)
 	if c.Stream {
 		a.waiting.Store(a.now())
 		a.set(r.timeouts.FirstByte, errFirstByte)
 	}
 
 	u := r.base.join(c.Path, c.Query)
-	body, length := a.requestBody(c.Method, r.upstreamBody(c, model))
-	request := &http.Request{
-		Method: c.Method, URL: u, Host: u.Host, Header: r.requestHeader(c, credential), Body: body, ContentLength: length,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	if err := a.exchange(c.Method, u, u.Host, r.requestHeader(c, credential), r.upstreamBody(c, model)); err != nil {
+		return nil, err
 	}
-	var response *http.Response
-	var err error
-	if r.transport == nil {
-		response, err = a.send(request)
-	} else {
-		response, err = a.sendByTransport(request)
-	}
-	if err != nil {
-		return nil, a.unanswered(err)
-	}
-	a.response = response
-	a.from = response.Body
 	if !c.Stream {
 		a.set(r.timeouts.Idle, errIdle)
 	}
@@ -47,7 +31,7 @@ func (r *Relay) Try(ctx context.Context, c *Call, model string, credential int) 
 // attempt is one request sent to an upstream, and the reading of its answer.
 type attempt struct {
 	watch
-	relay    *Relay
+	to       *endpoint
 	wire     Wire
 	parent   context.Context // the record's
 	release  func() bool     // ends the tie to it
@@ -60,12 +44,44 @@ type attempt struct {
 	begun    bool // a byte of the body came
 	ended    bool // the body was read to its end
 
+	maxJudged int64 // see Options
+
 	// Of the connection the request went out on.
 	conn     *markedConn
 	mark     uint64     // of conn when it was handed out
 	got      bool       // a connection was handed out
 	writing  chan error // receives when a large request was written; nil for others
 	reusable bool       // the connection may serve others once the answer has ended
+}
+
+// begin ties the attempt to the call's context, but only as long as it is
+// read: what is left of an answer that is over is nobody's to cancel.
+func (a *attempt) begin(ctx context.Context, to *endpoint) {
+	a.to, a.parent = to, ctx
+	a.start = time.Now()
+	a.release = context.AfterFunc(ctx, a.parentEnded)
+}
+
+// exchange sends the request and takes the head of its answer.
+func (a *attempt) exchange(method string, u *url.URL, host string, h http.Header, body []byte) *Error {
+	reader, length := a.requestBody(method, body)
+	request := &http.Request{
+		Method: method, URL: u, Host: host, Header: h, Body: reader, ContentLength: length,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	err := a.parent.Err()
+	switch {
+	case err != nil:
+	case a.to.transport == nil:
+		a.response, err = a.send(request)
+	default:
+		a.response, err = a.sendByTransport(request)
+	}
+	if err != nil {
+		return a.unanswered(err)
+	}
+	a.from = a.response.Body
+	return nil
 }
 
 func (a *attempt) parentEnded() { a.cancel(context.Cause(a.parent)) }
@@ -100,7 +116,7 @@ func (a *attempt) Read(p []byte) (int, error) {
 	a.waiting.Store(0)
 	if n > 0 && !a.begun {
 		a.begun = true
-		a.set(a.relay.timeouts.Idle, errIdle)
+		a.set(a.to.timeouts.Idle, errIdle)
 	}
 	if err == io.EOF {
 		a.ended = true
@@ -138,7 +154,7 @@ func (a *attempt) finish(over bool) {
 	}
 	switch {
 	case over && !a.ended && a.response != nil:
-		a.relay.drains.Add(1)
+		a.to.drains.Add(1)
 		go a.drain()
 	default:
 		a.part()
@@ -151,7 +167,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func (a *attempt) drain() {
-	defer a.relay.drains.Add(-1)
+	defer a.to.drains.Add(-1)
 	stop := time.AfterFunc(drainFor, func() { a.cancel(nil) })
 	defer stop.Stop()
 	io.CopyN(io.Discard, readerFunc(a.Read), drainMax)

@@ -17,9 +17,9 @@ type base struct {
 	names        map[string]bool
 }
 
-// parseBase reads a base_url. One without a path gets /v1; any other path is
+// parseBase reads a base_url. One without a path gets root; any other path is
 // kept as it is, but for slashes at its end. Its query goes with every call.
-func parseBase(s string) (base, error) {
+func parseBase(s, root string) (base, error) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {
 		// The URL may hold a key: url.Error quotes it, its cause does not.
@@ -33,7 +33,7 @@ func parseBase(s string) (base, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
 		return base{}, errors.New("must begin with http:// or https:// and name a host")
 	case u.User != nil:
-		return base{}, errors.New("must not hold a user or password: put the credential in api_keys")
+		return base{}, errors.New("must not hold a user or password: put the credential in api_keys, a tool's in headers")
 	case u.Fragment != "":
 		return base{}, errors.New("must not hold a fragment (#)")
 	}
@@ -45,7 +45,7 @@ func parseBase(s string) (base, error) {
 		query:   u.RawQuery,
 	}
 	if b.rawPath == "" {
-		b.path, b.rawPath = "/v1", "/v1"
+		b.path, b.rawPath = root, root
 	}
 	if b.query != "" {
 		b.names = map[string]bool{}
@@ -56,18 +56,59 @@ func parseBase(s string) (base, error) {
 	return b, nil
 }
 
-// join makes the URL of a call: path is escaped and begins with a slash,
-// query is raw. Of a parameter that base_url names too, base_url's value is
-// kept: its operator chose it. Nothing is decoded and encoded again.
+// join makes the URL of a call: path is escaped, query is raw. Of a parameter
+// that base_url names too, base_url's value is kept: its operator chose it.
+// Nothing is decoded and encoded again.
 func (b *base) join(path, query string) *url.URL {
-	u := &url.URL{Scheme: b.scheme, Host: b.host, Path: b.path + path, RawQuery: b.mergeQuery(query)}
-	if strings.IndexByte(path, '%') >= 0 || b.rawPath != b.path {
-		if plain, err := url.PathUnescape(path); err == nil {
-			u.Path, u.RawPath = b.path+plain, b.rawPath+path
-		}
+	path = escapeRest(path, inPath)
+	if path != "" && path[0] != '/' {
+		path = "/" + path
+	}
+	// net/url goes by RawPath as long as it is Path escaped, and would escape
+	// parentheses and the like by itself.
+	u := &url.URL{Scheme: b.scheme, Host: b.host, RawPath: b.rawPath + path, RawQuery: b.mergeQuery(escapeRest(query, inQuery))}
+	u.Path = u.RawPath
+	if strings.IndexByte(u.RawPath, '%') < 0 {
+		return u
+	}
+	if plain, err := url.PathUnescape(path); err == nil {
+		u.Path = b.path + plain
 	}
 	return u
 }
+
+// escapeRest escapes the bytes that are not allowed as they are, and nothing
+// else. net/url would make a new path of one with such a byte in it (| or ",
+// say), in which %2F has become a slash.
+func escapeRest(s string, allowed func(byte) bool) string {
+	const hex = "0123456789ABCDEF"
+	for i := range len(s) {
+		if allowed(s[i]) {
+			continue
+		}
+		escaped := make([]byte, i, len(s)+8)
+		copy(escaped, s)
+		for _, c := range []byte(s[i:]) {
+			if allowed(c) {
+				escaped = append(escaped, c)
+			} else {
+				escaped = append(escaped, '%', hex[c>>4], hex[c&15])
+			}
+		}
+		return string(escaped)
+	}
+	return s
+}
+
+// inPath reports whether c may stand in an escaped path (RFC 3986, section
+// 3.3); brackets may in fact.
+func inPath(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("/-._~!$&'()*+,;=:@%[]", c) >= 0
+}
+
+// inQuery reports whether c may go out in a query: all that does not end the
+// request's line.
+func inQuery(c byte) bool { return c > ' ' && c != 0x7f }
 
 // address is where to connect to.
 func (b *base) address() string {
@@ -100,15 +141,12 @@ func (b *base) secrets() []string {
 	var found []string
 	for part := range strings.SplitSeq(b.query, "&") {
 		_, value, _ := strings.Cut(part, "=")
-		name := strings.ToLower(parameter(part))
-		for _, word := range []string{"key", "token", "secret", "password", "sig"} {
-			if strings.Contains(name, word) && value != "" {
-				found = append(found, value)
-				if plain, err := url.QueryUnescape(value); err == nil && plain != value {
-					found = append(found, plain)
-				}
-				break
-			}
+		if value == "" || !namesSecret(parameter(part)) {
+			continue
+		}
+		found = append(found, value)
+		if plain, err := url.QueryUnescape(value); err == nil && plain != value {
+			found = append(found, plain)
 		}
 	}
 	return found

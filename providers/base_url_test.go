@@ -22,8 +22,12 @@ func TestJoin(t *testing.T) {
 		{"http://up/v1?api-version=1", "/x", "api-version=2&x=a%2Bb", "http://up/v1/x?api-version=1&x=a%2Bb"},
 		{"http://up/v1?api-version=1", "/x", "api%2Dversion=2&&y", "http://up/v1/x?api-version=1&y"},
 		{"http://up/v1?k=a%2Fb&k=c", "/x", "k=d", "http://up/v1/x?k=a%2Fb&k=c"},
+		{"http://up/odata(v4)", "/Users('a!*')[0]", "$filter=a eq 1", "http://up/odata(v4)/Users('a!*')[0]?$filter=a%20eq%201"},
+		{"http://up", "/a|b%2Fc é", "q=|é#", "http://up/v1/a%7Cb%2Fc%20%C3%A9?q=|é#"},
+		{"http://up/v1", "x", "", "http://up/v1/x"},
+		{"http://up", "//x", "", "http://up/v1//x"},
 	} {
-		b, err := parseBase(c.base)
+		b, err := parseBase(c.base, "/v1")
 		if err != nil {
 			t.Fatal(c.base, err)
 		}
@@ -35,7 +39,7 @@ func TestJoin(t *testing.T) {
 
 func TestBaseURLsRefused(t *testing.T) {
 	for _, s := range []string{"", "up", "up:80/v1", "ftp://up", "http://", "http://user:hunter2@up/v1", "http://up/#x", "http://up:port?key=hunter2", "/v1", "mailto:hunter2"} {
-		_, err := parseBase(s)
+		_, err := parseBase(s, "/v1")
 		if err == nil {
 			t.Errorf("%q was taken", s)
 		} else if strings.Contains(err.Error(), "hunter2") {

@@ -69,9 +69,6 @@ func (k *connection) Read(p []byte) (int, error) {
 
 // send sends a request on a connection and reads the head of its answer.
 func (a *attempt) send(request *http.Request) (*http.Response, error) {
-	if err := a.parent.Err(); err != nil {
-		return nil, err
-	}
 	k, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -100,14 +97,14 @@ func (a *attempt) send(request *http.Request) (*http.Response, error) {
 
 // connect gives the attempt a connection, and notes where its mark stands.
 func (a *attempt) connect() (*connection, error) {
-	k := a.relay.conns.take()
+	k := a.to.conns.take()
 	if k == nil {
 		ctx, stop := context.WithCancel(a.parent)
 		defer stop()
 		if !a.use(nil, stop) {
 			return nil, context.Canceled
 		}
-		c, err := a.relay.conns.dial(ctx, "tcp", a.relay.base.address())
+		c, err := a.to.conns.dial(ctx, "tcp", a.to.base.address())
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +142,7 @@ func (a *attempt) part() {
 	k := a.leave()
 	if k == nil { // it has ended, or net/http has the connection
 		a.cancel(nil)
-		if a.response != nil && a.relay.transport != nil {
+		if a.response != nil && a.to.transport != nil {
 			a.response.Body.Close()
 		}
 		return
@@ -160,7 +157,7 @@ func (a *attempt) part() {
 		}
 	}
 	if a.ended && a.reusable && written && k.in.Buffered() == 0 {
-		a.relay.conns.put(k)
+		a.to.conns.put(k)
 		return
 	}
 	k.Close()

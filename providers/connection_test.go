@@ -326,7 +326,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 func TestThroughAProxy(t *testing.T) {
 	proxy := serve(t, json200(ok200), func(c net.Conn) { c.Close() })
 	r := relay(t, &upstream{url: "http://up.invalid"})
-	r.transport = newTransport(r.dialer)
+	r.transport = newTransport(r.dialer, idleFor)
 	at, _ := url.Parse(proxy.url)
 	r.transport.Proxy = http.ProxyURL(at)
 	if got := try(t, r, call(Chat, hi)); got.err != nil {
@@ -350,7 +350,7 @@ func TestAddress(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://a": "a:80", "https://a/v1": "a:443", "https://a:8443": "a:8443", "http://[::1]": "[::1]:80", "http://[::1]:1": "[::1]:1",
 	} {
-		b, err := parseBase(url)
+		b, err := parseBase(url, "/v1")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,12 +13,13 @@ import (
 
 const (
 	maxIdle = 4096             // connections to one upstream that nobody uses
-	idleFor = 60 * time.Second // after which one is closed
+	idleFor = 60 * time.Second // after which one to a provider is closed
 )
 
 // connections are those to one upstream that nobody uses at the moment.
 type connections struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error) // gives marked ones
+	dial    func(ctx context.Context, network, address string) (net.Conn, error) // gives marked ones
+	idleFor time.Duration                                                        // the longest that nobody uses one
 
 	mu       sync.Mutex
 	idle     []*connection // the one used last is the last
@@ -40,7 +41,7 @@ func (cs *connections) take() *connection {
 		cs.idle[last] = nil
 		cs.idle = cs.idle[:last]
 		cs.mu.Unlock()
-		if k.quiet() {
+		if time.Since(k.since) <= cs.idleFor && k.quiet() {
 			return k
 		}
 		k.Close()
@@ -55,7 +56,7 @@ func (cs *connections) put(k *connection) {
 		cs.idle = append(cs.idle, k)
 		if !cs.sweeping {
 			cs.sweeping = true
-			time.AfterFunc(idleFor, cs.sweep)
+			time.AfterFunc(cs.idleFor, cs.sweep)
 		}
 	}
 	cs.mu.Unlock()
@@ -65,7 +66,7 @@ func (cs *connections) put(k *connection) {
 }
 
 // sweep closes the connections that were idle for too long.
-func (cs *connections) sweep() { cs.closeBefore(time.Now().Add(-idleFor)) }
+func (cs *connections) sweep() { cs.closeBefore(time.Now().Add(-cs.idleFor)) }
 
 func (cs *connections) closeBefore(t time.Time) {
 	cs.mu.Lock()

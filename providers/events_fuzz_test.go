@@ -72,7 +72,7 @@ func readCuts(t testing.TB, w Wire, parts ...[]byte) ([]byte, End, *Error) {
 		copied[i] = bytes.Clone(p)
 	}
 	at := &attempt{
-		relay: &Relay{name: "up", timeouts: policy.Defaults().Timeouts}, wire: w, parent: t.Context(),
+		to: &endpoint{name: "up", timeouts: policy.Defaults().Timeouts}, wire: w, parent: t.Context(),
 		release:  func() bool { return true },
 		response: &http.Response{StatusCode: 200, Body: &cuts{parts: copied}},
 	}

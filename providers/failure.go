@@ -40,7 +40,7 @@ func (a *attempt) unanswered(err error) *Error {
 
 // blame says whose doing an error of the transport was.
 func (a *attempt) blame(f *policy.Failure, err error) {
-	name := a.relay.name
+	name := a.to.name
 	var dial *dialError
 	switch why := a.why(); {
 	case a.parent.Err() != nil:
@@ -48,13 +48,13 @@ func (a *attempt) blame(f *policy.Failure, err error) {
 		f.Err = &cause{"the call was ended on this side", errors.Join(err, context.Cause(a.parent))}
 	case why == errFirstByte:
 		f.Timeout = true
-		f.Err = &cause{fmt.Sprintf("%s sent no byte of its answer within %v", name, a.relay.timeouts.FirstByte), errors.Join(why, err)}
+		f.Err = &cause{fmt.Sprintf("%s sent no byte of its answer within %v", name, a.to.timeouts.FirstByte), errors.Join(why, err)}
 	case why == errIdle:
 		f.Timeout = true
-		f.Err = &cause{fmt.Sprintf("%s sent nothing more for %v", name, a.relay.timeouts.Idle), errors.Join(why, err)}
+		f.Err = &cause{fmt.Sprintf("%s sent nothing more for %v", name, a.to.timeouts.Idle), errors.Join(why, err)}
 	case errors.As(err, &dial) && dial.timeout:
 		f.Timeout = true
-		f.Err = &cause{fmt.Sprintf("%s could not be reached within %v", name, a.relay.timeouts.Connect), err}
+		f.Err = &cause{fmt.Sprintf("%s could not be reached within %v", name, a.to.timeouts.Connect), err}
 	case f.Phase == policy.NotSent:
 		f.Err = &cause{fmt.Sprintf("%s could not be reached: %s", name, inShort(err)), err}
 	case f.Phase == policy.Sent:
@@ -64,10 +64,18 @@ func (a *attempt) blame(f *policy.Failure, err error) {
 	}
 }
 
+// said is an error of our own making, whose text may be shown.
+type said string
+
+func (s said) Error() string { return string(s) }
+
 // inShort names the usual errors of a connection without their addresses.
 func inShort(err error) string {
 	var dns *net.DNSError
+	var own said
 	switch {
+	case errors.As(err, &own):
+		return own.Error()
 	case errors.As(err, &dns):
 		return "its name could not be resolved"
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -97,7 +105,7 @@ func (a *attempt) broken(err error) *Error {
 // answer did.
 func (a *attempt) endedEarly() *Error {
 	f := policy.Failure{Phase: policy.Broken}
-	f.Err = &cause{a.relay.name + " ended its stream before the answer was complete", io.ErrUnexpectedEOF}
+	f.Err = &cause{a.to.name + " ended its stream before the answer was complete", io.ErrUnexpectedEOF}
 	return &Error{Failure: f, Header: a.header}
 }
 
@@ -107,10 +115,10 @@ func (a *attempt) unusable(what string, body []byte) *Error {
 	return &Error{
 		Failure: policy.Failure{
 			Phase: policy.Answered, Status: http.StatusBadGateway, BadAnswer: true,
-			Err: &cause{a.relay.name + " answered " + what, nil},
+			Err: &cause{a.to.name + " answered " + what, nil},
 		},
 		Header: a.header,
-		Body:   a.relay.secrets.clean(capped(body)),
+		Body:   a.to.secrets.clean(capped(body)),
 	}
 }
 
@@ -122,10 +130,10 @@ func (a *attempt) errorInside(phase policy.Phase, data []byte) *Error {
 		Phase: phase, Status: t.status, BadAnswer: true,
 		Throttle: t.status == 429 || t.status == 529, Quota: t.quota,
 		Credential: t.status == 401 || t.status == 403, ContextLength: t.context,
-		Err: &cause{fmt.Sprintf("%s answered 200 with an error in it", a.relay.name), nil},
+		Err: &cause{fmt.Sprintf("%s answered 200 with an error in it", a.to.name), nil},
 	}
 	f.RetryAfter, f.HasRetryAfter = policy.RetryAfter(a.response.Header, data, f.Throttle, time.Now())
-	body := a.relay.secrets.clean(capped(data))
+	body := a.to.secrets.clean(capped(data))
 	return &Error{Failure: f, Header: a.header, Body: body, Object: isObject(body)}
 }
 
@@ -136,26 +144,34 @@ func (a *attempt) refused() *Error {
 	f := policy.Failure{
 		Phase:      policy.Answered,
 		Status:     status,
-		Throttle:   status == http.StatusTooManyRequests || status == 529,
+		Throttle:   throttles(status),
 		Quota:      policy.SpentQuota(status, body),
 		Credential: status == http.StatusUnauthorized || status == http.StatusForbidden,
 	}
 	if status >= 400 && status < 500 {
 		f.ContextLength = tooLong(errorObject(body))
 	}
-	if v := a.header["X-Should-Retry"]; len(v) > 0 {
+	f.ShouldRetry = shouldRetry(a.header)
+	f.RetryAfter, f.HasRetryAfter = policy.RetryAfter(a.header, body, f.Throttle, time.Now())
+	f.Err = &cause{fmt.Sprintf("%s answered with status %d", a.to.name, status), nil}
+	a.to.secrets.cleanHeader(a.header)
+	body = a.to.secrets.clean(body)
+	return &Error{Failure: f, Header: a.header, Body: body, Object: isObject(body)}
+}
+
+func throttles(status int) bool { return status == http.StatusTooManyRequests || status == 529 }
+
+// shouldRetry reads the upstream's x-should-retry: see policy.Failure.
+func shouldRetry(h http.Header) int8 {
+	if v := h["X-Should-Retry"]; len(v) > 0 {
 		switch strings.ToLower(strings.TrimSpace(v[0])) {
 		case "true":
-			f.ShouldRetry = 1
+			return 1
 		case "false":
-			f.ShouldRetry = -1
+			return -1
 		}
 	}
-	f.RetryAfter, f.HasRetryAfter = policy.RetryAfter(a.header, body, f.Throttle, time.Now())
-	f.Err = &cause{fmt.Sprintf("%s answered with status %d", a.relay.name, status), nil}
-	a.relay.secrets.cleanHeader(a.header)
-	body = a.relay.secrets.clean(body)
-	return &Error{Failure: f, Header: a.header, Body: body, Object: isObject(body)}
+	return 0
 }
 
 // errorPatience bounds the reading of an error's body: its status is known,

@@ -51,20 +51,27 @@ func forwarded(name string) bool {
 		!strings.HasPrefix(name, "X-Stainless-") && !strings.HasPrefix(name, "X-Forwarded-")
 }
 
-// requestHeader is what goes upstream: the call's own headers and our
-// credential. The values are shared with the call; nobody changes them.
-func (r *Relay) requestHeader(c *Call, credential int) http.Header {
-	h := make(http.Header, len(c.Header)+2)
-	for name, values := range c.Header {
+// forward gives those of a client's headers that go upstream, with room for
+// some more. The values are shared; nobody changes them.
+func forward(client http.Header, room int) http.Header {
+	h := make(http.Header, len(client)+room)
+	for name, values := range client {
 		if forwarded(name) {
 			h[name] = values
 		}
 	}
-	for _, line := range c.Header["Connection"] {
+	for _, line := range client["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			delete(h, textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)))
 		}
 	}
+	return h
+}
+
+// requestHeader is what goes upstream: the call's own headers and our
+// credential.
+func (r *Relay) requestHeader(c *Call, credential int) http.Header {
+	h := forward(c.Header, 2)
 	if c.ContentType != "" {
 		h["Content-Type"] = []string{c.ContentType}
 	}

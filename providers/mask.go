@@ -14,6 +14,18 @@ const mask = "***"
 // upstreams quote the first and last characters of a key they refuse.
 const shownPiece = 8
 
+// namesSecret reports whether a parameter or header of this name looks like
+// one that holds a credential.
+func namesSecret(name string) bool {
+	name = strings.ToLower(name)
+	for _, word := range [...]string{"key", "token", "secret", "password", "sig", "auth", "cookie", "credential", "session"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
 // secrets are an upstream's credentials, to be kept out of what it says.
 type secrets []string
 

@@ -3,10 +3,8 @@ package providers
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"oncegate/policy"
 )
@@ -46,20 +44,12 @@ type Options struct {
 // Relay is a Provider that forwards calls as they are: raw bytes both ways.
 // It is safe for use by many goroutines.
 type Relay struct {
-	name      string
+	endpoint
 	kind      Kind
-	base      base
 	bearer    [][]string // Authorization's values, one credential each
 	apiKey    [][]string // x-api-key's values, one credential each
-	secrets   secrets
 	askUsage  bool
-	timeouts  policy.Timeouts
 	maxJudged int64
-	dialer    dialer
-	conns     connections
-	transport *http.Transport // for what conns is not made for; nil: nothing
-	replays   atomic.Int64
-	drains    atomic.Int64 // ends of answers being read in the background
 }
 
 var _ Provider = (*Relay)(nil)
@@ -80,7 +70,7 @@ func New(o Options) (*Relay, error) {
 	if !slices.Contains([]StreamUsage{"", AskUsage, LeaveUsage}, o.StreamUsage) {
 		faults = append(faults, fmt.Errorf("stream_usage: %q is neither ask nor leave", o.StreamUsage))
 	}
-	b, err := parseBase(o.BaseURL)
+	b, err := parseBase(o.BaseURL, "/v1")
 	if err != nil {
 		faults = append(faults, fmt.Errorf("base_url: %w", err))
 	}
@@ -94,30 +84,17 @@ func New(o Options) (*Relay, error) {
 	}
 
 	r := &Relay{
-		name:      o.Name,
 		kind:      o.Kind,
-		base:      b,
-		secrets:   newSecrets(append(b.secrets(), o.APIKeys...)),
 		askUsage:  o.StreamUsage != LeaveUsage,
-		timeouts:  policy.Config{Timeouts: o.Timeouts}.Or(policy.Defaults()).Timeouts,
 		maxJudged: o.MaxJudged,
 	}
 	for _, key := range o.APIKeys {
 		r.bearer = append(r.bearer, []string{"Bearer " + key})
 		r.apiKey = append(r.apiKey, []string{key})
 	}
-	r.dialer = newDialer(r.timeouts.Connect)
-	r.conns.dial = r.dialer.dial
-	if b.scheme == "https" {
-		r.conns.dial = r.dialer.dialTLS
-	}
-	if needsTransport(&b) {
-		r.transport = newTransport(r.dialer)
-	}
+	r.open(o.Name, b, append(b.secrets(), o.APIKeys...), o.Timeouts, idleFor)
 	return r, nil
 }
-
-func (r *Relay) Name() string { return r.name }
 
 // Serves says whether this kind of upstream speaks w. The passthrough goes
 // to any.
@@ -130,18 +107,6 @@ func (r *Relay) Serves(w Wire) bool {
 		return native || w == Raw
 	default:
 		return true
-	}
-}
-
-// TransportReplays counts requests that net/http sent a second time by
-// itself. It must stay 0: attempts are the policy's to make.
-func (r *Relay) TransportReplays() int64 { return r.replays.Load() }
-
-// Close closes the connections that nobody uses. Attempts under way go on.
-func (r *Relay) Close() {
-	r.conns.close()
-	if r.transport != nil {
-		r.transport.CloseIdleConnections()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -34,7 +35,7 @@ func needsTransport(b *base) bool {
 // HTTP/2 sends requests again by itself (WRITES.md 2), each connection with
 // a mark of what was written to it. Used through RoundTrip it follows no
 // redirect.
-func newTransport(d dialer) *http.Transport {
+func newTransport(d dialer, idleFor time.Duration) *http.Transport {
 	var http1 http.Protocols
 	http1.SetHTTP1(true)
 	return &http.Transport{
@@ -60,23 +61,29 @@ func (a *attempt) sendByTransport(request *http.Request) (*http.Response, error)
 		cancel()
 		return nil, context.Canceled
 	}
+	hideKeys(request.Header)
 	trace := httptrace.ClientTrace{
 		GotConn:      a.gotConn,
 		WroteRequest: func(httptrace.WroteRequestInfo) { a.sentAll() },
 	}
-	return a.relay.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &trace)))
+	return a.to.transport.RoundTrip(request.WithContext(httptrace.WithClientTrace(ctx, &trace)))
 }
 
 // gotConn notes the connection and where its mark stands. net/http may take
-// a second one by itself where the first was dead: it must not do so once
-// something was written.
+// a second one by itself where the first was dead: once something was written
+// it must not, and where it does nothing is written there.
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
-	if a.got && (a.conn == nil || !a.conn.seal(a.mark)) {
-		a.relay.replays.Add(1)
+	next := marked(info.Conn)
+	if a.got && a.sent() {
+		a.to.replays.Add(1)
+		if next != nil {
+			next.seal(0) // what was sent once goes out no second time
+		}
+		return
 	}
 	a.got = true
-	if a.conn = marked(info.Conn); a.conn != nil {
-		a.mark = a.conn.mark.Load()
+	if a.conn = next; next != nil {
+		a.mark = next.mark.Load()
 	}
 }
 
@@ -202,16 +209,31 @@ func (emptyBody) Close() error             { return nil }
 // headers, where another would cost one more.
 //
 // A body-less request is one that net/http sends again by itself where the
-// method is idempotent. An empty opaque body prevents that; with POST, PUT and
-// PATCH it would be sent as an empty chunked one, and is not needed.
+// method is idempotent. An empty opaque body prevents that; with methods other
+// than these it would be sent as an empty chunked one, and is not needed: see
+// hideKeys. Our own connections send nothing by themselves.
 func (a *attempt) requestBody(method string, body []byte) (io.ReadCloser, int64) {
 	if len(body) > 0 {
 		a.body.Reset(body)
 		return io.NopCloser(&a.body), int64(len(body))
 	}
-	switch method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		return http.NoBody, 0
+	if a.to.transport != nil {
+		switch method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete:
+			return emptyBody{}, 0
+		}
 	}
-	return emptyBody{}, 0
+	return http.NoBody, 0
+}
+
+// hideKeys has the headers by which net/http takes any body-less request for
+// idempotent, and sends it again, in small letters: it does not know them so,
+// and to a server they are the same.
+func hideKeys(h http.Header) {
+	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if values, ok := h[name]; ok {
+			delete(h, name)
+			h[strings.ToLower(name)] = values
+		}
+	}
 }

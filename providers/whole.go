@@ -52,7 +52,7 @@ func (w *whole) Next() (Piece, *Error) {
 // gather reads the body up to its end, or up to the size that is judged:
 // then more is set.
 func (w *whole) gather() (body []byte, more bool, err error) {
-	limit := w.relay.maxJudged
+	limit := w.maxJudged
 	size := int64(2 << 10)
 	if n := w.response.ContentLength; n >= 0 && w.decoder == nil {
 		size = n + 1 // the end shows without growing

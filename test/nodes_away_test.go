@@ -13,68 +13,85 @@ import (
 	"oncegate/test/up"
 )
 
-// A store that is away leaves completions unprotected, and nothing more; they
-// are protected again by themselves once it is back. B077: none of its errors
-// is a verdict.
-func TestStoreAway(t *testing.T) {
-	t.Parallel()
-	const password = "pw-store-Tq8Zr4Wn"
+const storePassword = "pw-store-Tq8Zr4Wn"
+
+// durable are the settings of a server that keeps each command on disk before it
+// answers, and is kept when it is killed.
+var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// outage is a way for a store to be away, for all of its clients.
+type outage struct {
+	settings   []string // of the server
+	away, back func(*redistest.Server)
+	why        string // in the log
+	loses      bool   // what it kept is gone afterwards
+}
+
+func outages(t *testing.T) map[string]outage {
+	t.Helper()
 	anothers := dumpOfAnother(t)
 	dump := func(r *redistest.Server) string { return filepath.Join(r.Dir, "dump.rdb") }
-	for name, c := range map[string]struct {
-		settings   []string
-		away, back func(*redistest.Server)
-		why        string // in the log
-	}{
-		"refused": {nil, (*redistest.Server).Kill, func(r *redistest.Server) { r.Restart() }, "connection refused"},
-		"hanging": {nil, (*redistest.Server).Pause, (*redistest.Server).Continue, "time"},
+	return map[string]outage{
+		"refused": {
+			settings: durable,
+			away:     (*redistest.Server).Kill,
+			back:     func(r *redistest.Server) { r.Restart() },
+			why:      "connection refused",
+		},
+		"hanging": {away: (*redistest.Server).Pause, back: (*redistest.Server).Continue, why: "time"},
 		"another password": {
-			[]string{"--requirepass", password},
-			func(r *redistest.Server) { r.Restart("--requirepass", "another") },
-			func(r *redistest.Server) { r.Restart("--requirepass", password) },
-			"WRONGPASS",
+			settings: append([]string{"--requirepass", storePassword}, durable...),
+			away:     func(r *redistest.Server) { r.Restart("--requirepass", "another") },
+			back:     func(r *redistest.Server) { r.Restart("--requirepass", storePassword) },
+			why:      "WRONGPASS",
 		},
 		"another secret": {
-			nil,
-			func(r *redistest.Server) {
+			away: func(r *redistest.Server) {
 				r.Kill()
 				if err := os.WriteFile(dump(r), anothers, 0o600); err != nil {
 					t.Error(err)
 				}
 				r.Restart()
 			},
-			func(r *redistest.Server) {
+			back: func(r *redistest.Server) {
 				r.Kill()
 				if err := os.Remove(dump(r)); err != nil {
 					t.Error(err)
 				}
 				r.Restart()
 			},
-			"store.secret",
+			why:   "store.secret",
+			loses: true,
 		},
 		"out of memory": {
-			nil,
-			func(r *redistest.Server) { r.Do("CONFIG", "SET", "maxmemory", "1") },
-			func(r *redistest.Server) { r.Do("CONFIG", "SET", "maxmemory", "0") },
-			"OOM",
+			away: func(r *redistest.Server) { r.Do("CONFIG", "SET", "maxmemory", "1") },
+			back: func(r *redistest.Server) { r.Do("CONFIG", "SET", "maxmemory", "0") },
+			why:  "OOM",
 		},
 		"read-only": {
-			nil,
-			func(r *redistest.Server) { r.Do("REPLICAOF", "127.0.0.1", "1") },
-			func(r *redistest.Server) { r.Do("REPLICAOF", "NO", "ONE") },
-			"READONLY",
+			away: func(r *redistest.Server) { r.Do("REPLICAOF", "127.0.0.1", "1") },
+			back: func(r *redistest.Server) { r.Do("REPLICAOF", "NO", "ONE") },
+			why:  "READONLY",
 		},
 		"loading": {
-			[]string{"--enable-debug-command", "yes"},
-			func(r *redistest.Server) {
+			settings: []string{"--enable-debug-command", "yes"},
+			away: func(r *redistest.Server) {
 				r.Do("DEBUG", "POPULATE", 60000)
 				r.Do("SAVE")
 				r.Restart("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024") // us a key
 			},
-			func(r *redistest.Server) { r.Do("CONFIG", "SET", "key-load-delay", "0") },
-			"LOADING",
+			back: func(r *redistest.Server) { r.Do("CONFIG", "SET", "key-load-delay", "0") },
+			why:  "LOADING",
 		},
-	} {
+	}
+}
+
+// A store that is away leaves completions unprotected, and nothing more; they
+// are protected again by themselves once it is back. B077: none of its errors
+// is a verdict.
+func TestStoreAway(t *testing.T) {
+	t.Parallel()
+	for name, c := range outages(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := up.New(t)
@@ -127,7 +144,7 @@ func TestStoreAway(t *testing.T) {
 			wantCalls(t, u, before+1)
 			for _, g := range []*harness.Gateway{a, b} {
 				g.Stop()
-				wantNone(t, "the log", g.Log(), password)
+				wantNone(t, "the log", g.Log(), storePassword)
 			}
 			if log := a.Log(); !strings.Contains(log, c.why) {
 				t.Errorf("the log does not say %q: %s", c.why, log)

@@ -58,7 +58,7 @@ func writeResolves(f *fixture) {
 		f.Error("an unknown outcome could be resolved as unknown")
 	}
 	r := resolution(done("no").Result)
-	r.Fence = h.Fence - 1
+	r.Fence = h.Fence + 1
 	f.fenced("resolve", f.Store.Resolve(ctx, key(1), r))
 	f.unsure(write(key(1), 1), h, false)
 	if a := f.audits(); len(a) != 0 {

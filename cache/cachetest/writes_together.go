@@ -31,13 +31,20 @@ func (f *fixture) roles(claim func() cache.Claim) (count map[cache.Role]int, lea
 	close(start)
 	wg.Wait()
 	count = map[cache.Role]int{}
+	found := 0
 	for _, g := range grants {
 		if count[g.Role]++; g.Role == cache.Lead {
 			lead = g
 		}
+		if g.Lapsed {
+			found++
+		}
 		if g.Fence != grants[0].Fence || g.Origin != grants[0].Origin {
 			f.Errorf("one got %+v, another %+v", g, grants[0])
 		}
+	}
+	if found > 1 {
+		f.Errorf("%d found out first", found)
 	}
 	return count, lead
 }

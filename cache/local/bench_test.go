@@ -3,6 +3,10 @@ package local
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -189,4 +193,100 @@ func BenchmarkReport(b *testing.B) {
 			}
 		})
 	}
+}
+
+// writeClaim is a claim of a write with a key of its own.
+func writeClaim(n uint64) cache.Claim {
+	c := cache.Claim{Nonce: cache.NewNonce(), Explicit: true, Lease: 15 * time.Second, Write: &cache.Write{About: cache.About{
+		Tool: "payments", Method: "POST", Path: "/v1/payments", Principal: "research", User: "user-1",
+	}}}
+	copy(c.Key[:], c.Nonce[:])
+	binary.LittleEndian.PutUint64(c.Key[16:], n)
+	return c
+}
+
+// completedWrite is the settlement of one.
+func completedWrite(frames []cache.Frame) cache.Settlement {
+	return cache.Settlement{
+		Nonce: cache.NewNonce(), Keep: 24 * time.Hour, Memory: 7 * 24 * time.Hour, Disk: true,
+		Result: cache.Result{State: cache.Completed, Frames: frames, Status: 201, Size: 1000, Sum: [32]byte{1}},
+	}
+}
+
+// writeOnce is a write's whole life: claim, dispatch, settle.
+func writeOnce(b *testing.B, s *Store, n uint64, frames []cache.Frame) {
+	c := writeClaim(n)
+	g, err := s.Claim(b.Context(), c)
+	h := cache.Hold{Key: c.Key, Fence: g.Fence}
+	if err == nil {
+		err = s.Dispatch(b.Context(), h, cache.NewNonce())
+	}
+	if err == nil {
+		err = s.Settle(b.Context(), h, completedWrite(frames))
+	}
+	if err != nil || g.Role != cache.Lead {
+		b.Errorf("%+v, %v", g, err)
+	}
+}
+
+// BenchmarkWrites is that by one writer alone, and by 64 at once, who share
+// their syncs: they must reach eight times the rate.
+func BenchmarkWrites(b *testing.B) {
+	frames := answer(1, 1000)
+	for _, writers := range []int{1, 64} {
+		b.Run(fmt.Sprint(writers), func(b *testing.B) {
+			s := mustOpen(b, b.TempDir(), Options{})
+			var wg sync.WaitGroup
+			var n atomic.Int64
+			batches := s.writer.batches.Load()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range writers {
+				wg.Go(func() {
+					for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
+						writeOnce(b, s, uint64(i), frames)
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
+			b.ReportMetric(2*float64(b.N)/float64(s.writer.batches.Load()-batches), "steps/sync")
+		})
+	}
+}
+
+// BenchmarkDispatch is a dispatch alone, and a bare write and fsync of a file
+// for comparison.
+func BenchmarkDispatch(b *testing.B) {
+	b.Run("store", func(b *testing.B) {
+		s := mustOpen(b, b.TempDir(), Options{})
+		for n := 0; b.Loop(); n++ {
+			b.StopTimer()
+			c := writeClaim(uint64(n))
+			g, err := s.Claim(b.Context(), c)
+			b.StartTimer()
+			if err == nil {
+				err = s.Dispatch(b.Context(), cache.Hold{Key: c.Key, Fence: g.Fence}, cache.NewNonce())
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("fsync", func(b *testing.B) {
+		f, err := os.Create(filepath.Join(b.TempDir(), "file"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+		page := make([]byte, 4096)
+		for b.Loop() {
+			if _, err := f.Write(page); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Sync(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

@@ -15,6 +15,9 @@ func (s *Store) Claim(ctx context.Context, c cache.Claim) (cache.Grant, error) {
 	if err := s.away(); err != nil {
 		return cache.Grant{}, err
 	}
+	if c.Write != nil {
+		return s.claimWrite(ctx, c)
+	}
 	for {
 		g, r, k := s.claim(c)
 		if g.Role != cache.Replay {
@@ -171,7 +174,10 @@ func (s *Store) Renew(_ context.Context, h cache.Hold, lease time.Duration) (wan
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	r := sh.current(h, now)
-	if r == nil || r.state != cache.Dispatched {
+	if r == nil {
+		return sh.renewWrite(h, now, lease)
+	}
+	if r.state != cache.Dispatched {
 		return false, cache.ErrFenced
 	}
 	r.lease = now.Add(lease)

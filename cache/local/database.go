@@ -21,7 +21,7 @@ import (
 
 const (
 	// schemaVersion is this program's. It reads no later one.
-	schemaVersion = 2
+	schemaVersion = 3
 	// applicationID marks the file as ours ("OGAT"), for file(1) and for us.
 	applicationID = 0x4f474154
 	// fenceBlock is how many fences are set aside at a time. A start leaves
@@ -45,7 +45,7 @@ CREATE TABLE records (
 	keep        INTEGER NOT NULL,
 	owed        BLOB NOT NULL,
 	frames      BLOB NOT NULL
-);` + ledgerSchema
+);` + ledgerSchema + writesSchema
 
 // ledgerSchema came with version 2. A bucket's level is a cache.Level, its
 // begin is in seconds since 1970; booked has the lines of settlements until
@@ -88,6 +88,7 @@ func (s *Store) openDatabase(file string) error {
 	conn, err := s.db.Conn(context.Background())
 	if err == nil {
 		s.writer = newWriter(conn, s.begun, s.committed, s.oops)
+		s.writer.sweep = s.sweepWrites
 		err = s.prepare(conn)
 	}
 	if err == nil {
@@ -95,6 +96,9 @@ func (s *Store) openDatabase(file string) error {
 	}
 	if err == nil {
 		err = s.writer.prepare()
+	}
+	if err == nil {
+		err = s.prepareReads(context.Background())
 	}
 	return explain(file, err)
 }
@@ -157,6 +161,14 @@ func (s *Store) prepare(conn *sql.Conn) error {
 		if _, err := tx.ExecContext(ctx, ledgerSchema+"UPDATE meta SET value = 2 WHERE name = 'schema'"); err != nil {
 			return fmt.Errorf("bring it from schema version %d to %d: %w", version, schemaVersion, err)
 		}
+	}
+	if version < 3 {
+		if _, err := tx.ExecContext(ctx, writesSchema+"UPDATE meta SET value = 3 WHERE name = 'schema'"); err != nil {
+			return fmt.Errorf("bring it from schema version %d to %d: %w", version, schemaVersion, err)
+		}
+	}
+	if err := s.recoverWrites(ctx, tx); err != nil {
+		return err
 	}
 	var mark []byte
 	if err := errors.Join(get("secret", &s.secret), get("fences", &fences), get("ledger", &mark)); err != nil {

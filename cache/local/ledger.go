@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"oncegate/cache"
@@ -33,6 +34,7 @@ type ledger struct {
 	posting *posting     // what is being posted, or is to be tried again
 	posted  mark         // as the database has it
 	staged  bool         // there may be rows in "booked"
+	coming  atomic.Int64 // changes that the writer has yet to commit, and that come with some
 	asked   bool         // to post, because the daybook is filling
 	entry   []byte
 	ended   bool
@@ -190,7 +192,7 @@ func (s *Store) Book(lines ...cache.Line) { s.ledger.add(lines) }
 func (l *ledger) dirty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.posting != nil || l.tally.Len() > 0 || l.staged
+	return l.posting != nil || l.tally.Len() > 0 || l.staged || l.coming.Load() > 0
 }
 
 // close lets go of the daybook. What is not posted is left in it.

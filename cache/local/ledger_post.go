@@ -98,13 +98,17 @@ func (l *ledger) write(ctx context.Context, tx *sql.Tx) error {
 }
 
 // stage keeps the lines of settlements with their records.
-func (l *ledger) stage(ctx context.Context, tx *sql.Tx, lines []cache.Line) error {
-	var b []byte
+func (l *ledger) stage(ctx context.Context, tx *sql.Tx, sums []byte) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO booked (sums) VALUES (?)", sums)
+	return err
+}
+
+// encodeLines gives lines as they are staged. They can be booked.
+func encodeLines(lines []cache.Line) (b []byte) {
 	for i := range lines {
 		b = cache.AppendSum(b, lines[i].Minute(), &lines[i].Series, &lines[i].Figures)
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO booked (sums) VALUES (?)", b)
-	return err
+	return b
 }
 
 // unstage takes them out.

@@ -19,10 +19,12 @@ func (s *Store) Append(_ context.Context, h cache.Hold, from int, frames []cache
 	defer sh.mu.Unlock()
 	r := sh.current(h, time.Now())
 	switch {
-	case r == nil || r.state != cache.Dispatched:
+	case r == nil:
+		return sh.appendWrite(h, from, frames)
+	case r.state != cache.Dispatched:
 		return cache.ErrFenced
 	case from < 0 || from > len(r.log):
-		return fmt.Errorf("cache: frames from %d on leave a gap after the %d that are there", from, len(r.log))
+		return gap(from, len(r.log))
 	}
 	if have := len(r.log) - from; have < len(frames) {
 		r.log = append(r.log, frames[have:]...)
@@ -68,7 +70,7 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 		switch {
 		case r == nil:
 			sh.mu.Unlock()
-			return nil, nil, cache.ErrFenced
+			return s.readWrite(ctx, h, from)
 		case r.state != cache.Dispatched:
 			k := r.kept()
 			sh.mu.Unlock()
@@ -109,6 +111,10 @@ func (s *Store) Read(ctx context.Context, h cache.Hold, from int) ([]cache.Frame
 		}
 		lapse.Stop()
 	}
+}
+
+func gap(from, have int) error {
+	return fmt.Errorf("cache: frames from %d on leave a gap after the %d that are there", from, have)
 }
 
 // tail gives frames from an index on, in a slice that can't grow into theirs.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"container/heap"
+	"container/list"
 	"sync"
 	"time"
 
@@ -56,7 +57,7 @@ type record struct {
 
 	// Where it is linked in.
 	prev, next *record // in its shard's flights, or in recent
-	list       *list
+	list       *ring
 	index      int // in the shard's deadlines, -1 when it is not in there
 }
 
@@ -67,6 +68,9 @@ const (
 	claimed kind = iota
 	settled
 	owed
+	dispatched // of writes
+	withdrawn
+	resolved
 )
 
 // step is one that a record remembers, for its nonce to come again.
@@ -184,15 +188,19 @@ func (k kept) read() (*cache.Result, error) {
 type shard struct {
 	mu        sync.Mutex
 	records   map[cache.Key]*record
-	flights   list      // in flight, the first claimed first
-	recent    list      // settled and held in memory, the longest unused first
+	flights   ring      // in flight, the first claimed first
+	recent    ring      // settled and held in memory, the longest unused first
 	deadlines deadlines // all settled ones, by when they expire
+
+	writes   map[cache.Key]*write
+	restless map[*write]struct{} // those that the sweeper is to look at
+	settled  list.List           // of *write, the longest unused first
 }
 
-// list is a ring of records around its root.
-type list struct{ first, last *record }
+// ring is a list of records around its root.
+type ring struct{ first, last *record }
 
-func (l *list) push(r *record) {
+func (l *ring) push(r *record) {
 	r.list, r.prev, r.next = l, l.last, nil
 	if l.last != nil {
 		l.last.next = r
@@ -287,6 +295,11 @@ func (s *Store) evict() {
 		sh := &s.shards[s.hand.Add(1)%uint64(len(s.shards))]
 		sh.mu.Lock()
 		r := sh.recent.first
+		if s.evictWrite(sh) { // nothing is lost with it
+			empty = 0
+			sh.mu.Unlock()
+			continue
+		}
 		for r != nil && r.where == queued { // not on disk yet: it would be lost
 			r = r.next
 		}

@@ -42,16 +42,21 @@ type Options struct {
 // across restarts by the wall clock, by which a record never lives longer than
 // it was settled for.
 type Store struct {
-	dir      string
-	o        Options
-	memory   int64
-	lock     *os.File
-	db       *sql.DB
-	secret   []byte
-	writer   *writer
-	attempts *Journal
-	ledger   *ledger
-	posted   mark // of the ledger, at start
+	dir         string
+	o           Options
+	memory      int64
+	lock        *os.File
+	db          *sql.DB
+	writeRow    *sql.Stmt // reads a write's row
+	writeFrames *sql.Stmt // and its answer
+	secret      []byte
+	writer      *writer
+	attempts    *Journal
+	ledger      *ledger
+	posted      mark // of the ledger, at start
+
+	opened time.Time
+	doubts doubts
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
@@ -73,12 +78,14 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the store's directory: %w", err)
 	}
-	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, closed: make(chan struct{}), swept: make(chan struct{})}
+	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, opened: time.Now(), closed: make(chan struct{}), swept: make(chan struct{})}
 	if s.memory <= 0 {
 		s.memory = 256 << 20
 	}
 	for i := range s.shards {
 		s.shards[i].records = make(map[cache.Key]*record)
+		s.shards[i].writes = make(map[cache.Key]*write)
+		s.shards[i].restless = make(map[*write]struct{})
 	}
 	defer func() {
 		if err != nil {
@@ -144,6 +151,11 @@ func (s *Store) release() error {
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
+	}
+	for _, stmt := range []*sql.Stmt{s.writeRow, s.writeFrames} {
+		if stmt != nil {
+			errs = append(errs, stmt.Close())
+		}
 	}
 	if s.db != nil {
 		errs = append(errs, s.db.Close())

@@ -358,7 +358,7 @@ func TestUnusableDatabase(t *testing.T) {
 		}, []string{"another program", "store.url"}},
 		{"a later version's", func(file string) error {
 			return change(file, "UPDATE meta SET value = 99 WHERE name = 'schema'")
-		}, []string{"version 99", "up to 2", "later version"}},
+		}, []string{"version 99", "up to 3", "later version"}},
 		{"cut short", func(file string) error { return os.Truncate(file, 8192) }, []string{"damaged", "move it"}},
 		{"overwritten", func(file string) error {
 			b, err := os.ReadFile(file)

@@ -35,6 +35,7 @@ func (s *Store) sweep() {
 			if now.Sub(expired) >= expireEvery {
 				expired = now
 				s.writer.put(op{what: expire})
+				s.writer.put(op{what: sweeping})
 			}
 		case <-s.closed:
 			return
@@ -42,6 +43,7 @@ func (s *Store) sweep() {
 		for i := range s.shards {
 			for s.sweepShard(&s.shards[i]) {
 			}
+			s.sweepRestless(&s.shards[i], s.now())
 		}
 		s.reserveFences()
 	}

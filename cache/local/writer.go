@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,9 @@ type writer struct {
 	begun     func(op) bool
 	committed func(op, error)
 	oops      func(step string, err error)
+	sweep     func(context.Context, *sql.Tx) (more bool, err error)
+	writes    writeStmts
+	synced    bool         // what is committed is synced: PRAGMA synchronous=FULL
 	batches   atomic.Int64 // written so far
 	ledger    *ledger
 
@@ -36,12 +40,14 @@ type writer struct {
 type verb uint8
 
 const (
-	insert verb = iota // a record that settled
-	update             // its debts
-	erase              // a record that is gone
-	fences             // the end of the block of fences
-	post               // the ledger's lines to their buckets
-	expire             // the ledger's old buckets
+	insert   verb = iota // a record that settled
+	update               // its debts
+	erase                // a record that is gone
+	fences               // the end of the block of fences
+	post                 // the ledger's lines to their buckets
+	expire               // the ledger's old buckets
+	writing              // a record of a write
+	sweeping             // of those, what is over
 )
 
 // op is one change. Each names the fence, so that none touches a later
@@ -58,6 +64,8 @@ type op struct {
 
 	lines  []cache.Line // insert: booked with it
 	posted chan error   // post: told how it went; nil: nobody asks
+
+	write *writeOp // writing
 }
 
 // row is what is written of a record.
@@ -98,7 +106,7 @@ func (w *writer) prepare() error {
 			return err
 		}
 	}
-	return nil
+	return w.writes.prepare(context.Background(), w.conn)
 }
 
 func (w *writer) start() { go w.run() }
@@ -132,6 +140,7 @@ func (w *writer) close() error {
 			stmt.Close()
 		}
 	}
+	w.writes.close()
 	return w.conn.Close()
 }
 
@@ -173,6 +182,8 @@ func (w *writer) write(batch []op) {
 		switch o := batch[i]; {
 		case o.what == insert:
 			w.committed(o, one)
+		case o.what == writing:
+			o.write.done(one)
 		case o.what == post:
 			w.ledger.wrote(one)
 			if o.posted != nil {
@@ -186,12 +197,16 @@ func (w *writer) write(batch []op) {
 
 func (w *writer) commit(batch []op) error {
 	ctx := context.Background()
+	if err := w.setSynced(ctx, batch); err != nil {
+		return err
+	}
 	tx, err := w.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	var lines []cache.Line
-	posted := false
+	var sums []byte
+	posted, more := false, false
 	stmt := func(what verb) *sql.Stmt { return tx.StmtContext(ctx, w.stmts[what]) }
 	for i := range batch {
 		o := &batch[i]
@@ -213,17 +228,25 @@ func (w *writer) commit(batch []op) error {
 		case expire:
 			err = expireBuckets(ctx, tx, time.Now())
 		case post:
-			if !posted { // once is enough
-				posted = true
-				err = w.ledger.write(ctx, tx)
-			}
+			posted = true // once, and with what comes beside
+		case writing:
+			sums = append(sums, o.write.sums...)
+			err = w.writes.do(ctx, o.write)
+		case sweeping:
+			more, err = w.sweep(ctx, tx)
 		}
 		if err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 	}
-	if len(lines) > 0 {
-		if err := w.ledger.stage(ctx, tx, lines); err != nil {
+	sums = append(sums, encodeLines(lines)...)
+	if len(sums) > 0 {
+		if err := w.ledger.stage(ctx, tx, sums); err != nil {
+			return errors.Join(err, tx.Rollback())
+		}
+	}
+	if posted {
+		if err := w.ledger.write(ctx, tx); err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 	}
@@ -231,9 +254,27 @@ func (w *writer) commit(batch []op) error {
 		tx.Rollback() // a commit that failed may have left it open
 		return err
 	}
-	if posted || len(lines) > 0 {
-		w.ledger.setStaged(len(lines) > 0)
+	if posted || len(sums) > 0 {
+		w.ledger.setStaged(!posted)
 	}
+	if more {
+		w.put(op{what: sweeping})
+	}
+	return nil
+}
+
+// setSynced has what is committed next synced if anybody waits for that. It
+// can't be changed inside a transaction.
+func (w *writer) setSynced(ctx context.Context, batch []op) error {
+	want := slices.ContainsFunc(batch, func(o op) bool { return o.write != nil && o.write.sync })
+	if want == w.synced {
+		return nil
+	}
+	level := map[bool]string{false: "NORMAL", true: "FULL"}[want]
+	if _, err := w.conn.ExecContext(ctx, "PRAGMA synchronous="+level); err != nil {
+		return err
+	}
+	w.synced = want
 	return nil
 }
 

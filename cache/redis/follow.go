@@ -125,7 +125,11 @@ func (f *follow) tell(payload string) {
 	case missing <= 0: // read already
 		return
 	case missing <= len(fresh) && f.bytes < followBytes:
-		f.frames = append(f.frames, fresh[len(fresh)-missing:]...)
+		if fresh = fresh[len(fresh)-missing:]; f.frames == nil {
+			f.frames = fresh
+		} else {
+			f.frames = append(f.frames, fresh...)
+		}
 		f.bytes += len(rest)
 		f.length = length
 	default:
@@ -148,7 +152,11 @@ func unpack(packed string) ([]cache.Frame, error) {
 		if err != nil {
 			return nil, err
 		}
-		frames, rest = append(frames, frame...), rest[n:]
+		if rest = rest[n:]; frames == nil {
+			frames = frame
+		} else {
+			frames = append(frames, frame...)
+		}
 	}
 	return frames, nil
 }

@@ -24,6 +24,12 @@ const (
 	// of all of them at once that no notice is missing. Two without one, and the
 	// readers ask, within pollEvery.
 	beatEvery = pollEvery / 3
+	// gatherFor is how long the first of many notices waits for others: to wake
+	// for each costs more than to hand them out.
+	gatherFor = 2 * time.Millisecond
+	// wokenAfter is how long it takes at least to get a notice that was not here
+	// yet.
+	wokenAfter = 30 * time.Microsecond
 )
 
 // notices hears what the scripts publish, over one connection for all logs
@@ -34,6 +40,7 @@ type notices struct {
 	cancel context.CancelFunc
 	ctx    context.Context
 	done   sync.WaitGroup
+	own    string        // the channel of this node
 	woken  chan struct{} // there are changes
 
 	heard atomic.Int64 // when something last came; by since
@@ -46,7 +53,7 @@ type notices struct {
 }
 
 func newNotices(s *Store) *notices {
-	n := &notices{s: s, woken: make(chan struct{}, 1), follows: make(map[string]*follow), holds: make(map[cache.Hold]*follow), changes: make(map[string]bool)}
+	n := &notices{s: s, own: nodeChannel(s.node), woken: make(chan struct{}, 1), follows: make(map[string]*follow), holds: make(map[cache.Hold]*follow), changes: make(map[string]bool)}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	n.open()
 	n.done.Go(n.receive)
@@ -71,7 +78,7 @@ func (n *notices) open() *redis.PubSub {
 		n.pubsub.Close()
 	}
 	n.pubsub = n.s.client.universal.Subscribe(n.ctx) // of nothing, so that it does not block
-	n.changes[nodeChannel(n.s.node)] = true
+	n.changes[n.own] = true
 	for channel, f := range n.follows {
 		if f.lost() {
 			n.changes[channel] = true
@@ -168,10 +175,18 @@ func (n *notices) doubt() {
 // connection ends.
 func (n *notices) receive() {
 	pubsub, silent, pause := n.pubsub, false, pollEvery
+	var last time.Duration // when there was nothing to hand out
 	for n.ctx.Err() == nil {
+		idle := since()
 		message, err := pubsub.ReceiveTimeout(n.ctx, pingAfter)
 		switch {
 		case err == nil:
+			if now := since(); now-idle > wokenAfter {
+				if now-last < 2*gatherFor {
+					n.rest(gatherFor)
+				}
+				last = now
+			}
 			n.handle(message)
 			n.heard.Store(int64(since()))
 			silent, pause = false, pollEvery
@@ -207,7 +222,7 @@ func (n *notices) handle(message any) {
 			f.confirm()
 		}
 	case *redis.Message:
-		if m.Channel == nodeChannel(n.s.node) {
+		if m.Channel == n.own {
 			n.wanted(m.Payload)
 		} else if f := n.following(m.Channel); f != nil {
 			f.tell(m.Payload)

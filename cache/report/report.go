@@ -74,7 +74,7 @@ type Group struct {
 const unnamed = "-"
 
 // Make sums the ledger over a time.
-func Make(ctx context.Context, ledger cache.Ledger, q Query, now time.Time) (*Report, error) {
+func Make(ctx context.Context, books Books, q Query, now time.Time) (*Report, error) {
 	if q.Zone == nil {
 		q.Zone = time.UTC
 	}
@@ -84,13 +84,21 @@ func Make(ctx context.Context, ledger cache.Ledger, q Query, now time.Time) (*Re
 	parts := plan(q, now)
 	r := &Report{Since: parts[0].from.In(q.Zone), Until: parts[len(parts)-1].until.In(q.Zone), Zone: q.Zone.String(), Groups: []Group{}}
 	groups := make(map[string]*Group)
+	group := func(name string, day time.Time) *Group {
+		g := groups[name]
+		if g == nil {
+			g = &Group{By: q.By, Name: name, begin: day}
+			groups[name] = g
+		}
+		return g
+	}
 	for _, p := range parts {
 		var (
 			begin time.Time // of the bucket that day names
 			day   string
 			date  time.Time
 		)
-		err := ledger.Scan(ctx, p.level, p.from, p.until, func(b time.Time, s cache.Series, f *cache.Figures) {
+		err := books.Scan(ctx, p.level, p.from, p.until, func(b time.Time, s cache.Series, f *cache.Figures) {
 			r.Total.add(&s, f)
 			if q.By == "" {
 				return
@@ -109,16 +117,14 @@ func Make(ctx context.Context, ledger cache.Ledger, q Query, now time.Time) (*Re
 			} else {
 				name = q.By.of(&s)
 			}
-			g := groups[name]
-			if g == nil {
-				g = &Group{By: q.By, Name: name, begin: date}
-				groups[name] = g
-			}
-			g.add(&s, f)
+			group(name, date).add(&s, f)
 		})
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := r.doubts(ctx, books, q, group); err != nil {
+		return nil, err
 	}
 	for _, g := range groups {
 		r.Groups = append(r.Groups, *g)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,13 +19,26 @@ import (
 
 // books is a ledger in memory that has what real ones keep, and no more.
 type books struct {
-	zone  *time.Location
-	lines []cache.Line
-	now   time.Time
-	scans int
+	doubts []cache.Record // one a page
+	zone   *time.Location
+	lines  []cache.Line
+	now    time.Time
+	scans  int
 }
 
 func (b *books) Book(lines ...cache.Line) { b.lines = append(b.lines, lines...) }
+
+func (b *books) Records(_ context.Context, f cache.Filter, cursor string, _ int) ([]cache.Record, string, error) {
+	if f.State != cache.Unknown || len(b.doubts) == 0 {
+		return nil, "", nil
+	}
+	at, _ := strconv.Atoi(cursor)
+	next := ""
+	if at+1 < len(b.doubts) {
+		next = strconv.Itoa(at + 1)
+	}
+	return b.doubts[at : at+1], next, nil
+}
 
 func (b *books) Scan(_ context.Context, level cache.Level, from, until time.Time, f func(time.Time, cache.Series, *cache.Figures)) error {
 	b.scans++
@@ -326,6 +340,42 @@ func TestParseTime(t *testing.T) {
 	for _, s := range []string{"", "yesterday", "-1h", "-3d", "99999999d", "2026-11-30", "1.5d"} {
 		if got, err := ParseTime(s, now); err == nil {
 			t.Errorf("%q was read as %v", s, got)
+		}
+	}
+}
+
+// Outcomes that are unknown now are counted in the group that each belongs to,
+// whenever it was sent.
+func TestDoubts(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	b := &books{zone: time.UTC, now: now, doubts: []cache.Record{
+		{State: cache.Unknown, About: cache.About{Tool: "payments", Principal: "research", User: "u1"}, Dispatched: now.Add(-time.Minute)},
+		{State: cache.Unknown, About: cache.About{Tool: "mail", Principal: "research"}, Dispatched: now.AddDate(0, 0, -9)},
+		{State: cache.Unknown, About: cache.About{Tool: "payments", Principal: "ops"}, Dispatched: now},
+	}}
+	b.Book(cache.Line{At: now, Series: cache.Series{Tool: "payments", Operation: "tools", Outcome: "executed"}, Figures: cache.Figures{Requests: 1}})
+	for _, by := range append([]By{""}, Groupings...) {
+		r, err := Make(t.Context(), b, Query{Since: now.Add(-time.Hour), Until: now.Add(time.Minute), By: by}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum int64
+		named := map[string]int64{}
+		for _, g := range r.Groups {
+			sum += g.UnknownWritesOpen
+			named[g.Name] = g.UnknownWritesOpen
+		}
+		if r.Total.UnknownWritesOpen != 3 || by != "" && sum != 3 {
+			t.Errorf("by %q: total %d, groups %d, want 3", by, r.Total.UnknownWritesOpen, sum)
+		}
+		want := map[By]map[string]int64{
+			Tool: {"payments": 2, "mail": 1}, Key: {"research": 2, "ops": 1}, User: {"u1": 1, "-": 2},
+			Day: {"2026-11-30": 2, "2026-11-21": 1}, Outcome: {"unknown": 3}, Operation: {"tools": 3},
+		}[by]
+		for name, n := range want {
+			if named[name] != n {
+				t.Errorf("by %s: %s has %d, want %d", by, name, named[name], n)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -26,6 +27,15 @@ const maxAdminAnswer = 64 << 20
 // get asks the gateway's admin listener. The token is the configuration's. An
 // error names the address that was tried.
 func (f adminFlag) get(in *invocation, path string, query url.Values, within time.Duration) ([]byte, error) {
+	return f.ask(in, http.MethodGet, path, query, nil, within)
+}
+
+// post has it change something, as JSON says.
+func (f adminFlag) post(in *invocation, path string, body []byte, within time.Duration) ([]byte, error) {
+	return f.ask(in, http.MethodPost, path, nil, body, within)
+}
+
+func (f adminFlag) ask(in *invocation, method, path string, query url.Values, body []byte, within time.Duration) ([]byte, error) {
 	// A fault elsewhere in the configuration does not matter here: it need not
 	// even be the one that the running gateway was started with.
 	conf, _ := f.load(in.env, nil)
@@ -46,9 +56,12 @@ func (f adminFlag) get(in *invocation, path string, query url.Values, within tim
 	u.RawQuery = query.Encode()
 	ctx, cancel := context.WithTimeout(in.ctx, within)
 	defer cancel()
-	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	ask, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, usage{err}
+	}
+	if ask.GetBody = nil; body != nil { // sent once
+		ask.Header.Set("Content-Type", "application/json")
 	}
 	if conf.Auth.AdminToken != "" {
 		ask.Header.Set("Authorization", "Bearer "+conf.Auth.AdminToken)
@@ -59,11 +72,11 @@ func (f adminFlag) get(in *invocation, path string, query url.Values, within tim
 		return nil, fmt.Errorf("no gateway answers at %s: %w", ask.URL.Redacted(), err)
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAdminAnswer))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAdminAnswer))
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s%s", ask.URL.Redacted(), answer.Status, said(body))
+		return nil, fmt.Errorf("%s answers %s%s", ask.URL.Redacted(), answer.Status, said(text))
 	}
-	return body, err
+	return text, err
 }
 
 // said is the message of a gateway's error.

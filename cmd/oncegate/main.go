@@ -32,6 +32,7 @@ type commands struct {
 	Config      configCommand      `cmd:"" help:"Check, print or describe the configuration."`
 	Key         keyCommand         `cmd:"" help:"Make gateway keys."`
 	Report      reportCommand      `cmd:"" help:"What was saved, and what was billed."`
+	Records     recordsCommand     `cmd:"" help:"Writes of tools: what became of them, and what nobody knows."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask a running gateway whether it lives: exit status 0 or 1."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

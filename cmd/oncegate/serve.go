@@ -171,4 +171,10 @@ func greet(w io.Writer, c *config.Config, noFile bool, data, admin string) {
 		key = ` -H "Authorization: Bearer $KEY"`
 	}
 	fmt.Fprintf(w, "one call, sent twice at once, is one call upstream:\n  for i in 1 2; do curl -si http://%s/v1/chat/completions%s -H 'Content-Type: application/json' -d '{\"model\":\"mock\",\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]}' | grep -i oncegate-outcome & done; wait\n", data, key)
+	for _, t := range c.Tools {
+		if t.BaseURL == config.MockTool {
+			fmt.Fprintf(w, "one write, sent again with its key, runs once:\n  k=$(date +%%s); for i in 1 2; do curl -si http://%s/tools/%s/payments%s -H \"Idempotency-Key: $k\" -H 'Content-Type: application/json' -d '{\"ref\":\"order 7\",\"amount\":5}' | grep -i oncegate-outcome; done\n", data, t.Name, key)
+			break
+		}
+	}
 }

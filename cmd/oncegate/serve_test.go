@@ -119,6 +119,24 @@ func TestServeWithoutConfig(t *testing.T) {
 		t.Errorf("outcomes: %v", got)
 	}
 
+	// A write that is sent again with its key runs once.
+	var first string
+	for _, want := range []string{"executed", "replayed"} {
+		r, _ := http.NewRequest("POST", p.data+"/tools/payments/payments", strings.NewReader(`{"ref":"order 7","amount":5}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Idempotency-Key", "order-7")
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != 201 || answer.Header.Get("Oncegate-Outcome") != want || first != "" && string(body) != first {
+			t.Errorf("%v %d %s, want %s: %s", err, answer.StatusCode, answer.Header.Get("Oncegate-Outcome"), want, body)
+		}
+		first = string(body)
+	}
+
 	// The admin listener has its probes, which is what healthcheck asks for.
 	var out, errs bytes.Buffer
 	if err := run(t.Context(), []string{"healthcheck", "--admin", p.admin}, &out, &errs); err != nil || out.String() != "ok\n" {
@@ -127,7 +145,7 @@ func TestServeWithoutConfig(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Errorf("stopped with %v\n%s", err, p.log)
 	}
-	if s := p.stdout.String(); !strings.Contains(s, "no config file in sight") || !strings.Contains(s, "curl -si "+p.data) {
+	if s := p.stdout.String(); !strings.Contains(s, "no config file in sight") || !strings.Contains(s, "curl -si "+p.data+"/v1") || !strings.Contains(s, "curl -si "+p.data+"/tools/payments/payments") {
 		t.Errorf("greeting:\n%s", s)
 	}
 	if _, err := os.Stat(filepath.Join("data", "oncegate.db")); err != nil {
@@ -147,7 +165,7 @@ func TestServeWithoutConfig(t *testing.T) {
 			requests++
 		}
 	}
-	if requests != 2 {
+	if requests != 4 {
 		t.Errorf("%d request lines in\n%s", requests, p.log)
 	}
 }

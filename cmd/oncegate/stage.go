@@ -18,6 +18,7 @@ type stage struct {
 	mock     *mock.Mock
 	upstream string // host:port of the mock
 	gateway  string // host:port
+	admin    string // likewise
 	store    opened
 
 	undo []func() error // of each step that was taken
@@ -59,16 +60,16 @@ func openStage(ctx context.Context, log *zap.Logger, configure func(dir, upstrea
 	s.undo = append(s.undo, s.store.Close)
 
 	gates, stopGate := context.WithCancel(ctx)
-	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
+	ready, ended := make(chan [2]net.Addr, 1), make(chan error, 1)
 	go func() {
-		ended <- serve(gates, func() {}, conf, s.store, log, func(data, _ net.Addr) { ready <- data })
+		ended <- serve(gates, func() {}, conf, s.store, log, func(data, admin net.Addr) { ready <- [2]net.Addr{data, admin} })
 	}()
 	select {
 	case err := <-ended:
 		stopGate()
 		return s, err
-	case data := <-ready:
-		s.gateway = data.String()
+	case at := <-ready:
+		s.gateway, s.admin = at[0].String(), at[1].String()
 		s.stop = func() error { stopGate(); return <-ended }
 		return s, nil
 	}

@@ -121,6 +121,11 @@ func (c *verifyCommand) play(ctx context.Context, log *zap.Logger, s *verify.Sce
 				p.BaseURL = "http://" + upstream + "/" + p.Name + "/v1"
 			}
 		}
+		for i := range conf.Tools {
+			if t := &conf.Tools[i]; t.BaseURL == config.MockTool {
+				t.BaseURL = "http://" + upstream + "/" + t.Name
+			}
+		}
 		return conf, nil
 	})
 	if err != nil {

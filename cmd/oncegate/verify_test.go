@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"oncegate/cmd/oncegate/config"
+	"oncegate/providers/mock"
 )
 
 // The scenarios that ship hold.
@@ -178,6 +179,48 @@ expect: {upstream: 3}
 	}
 }
 
+// What was executed and what was made is counted, and told where it is not what
+// was expected. The mock itself is asked: no gateway stands between.
+func TestVerifyCountsWrites(t *testing.T) {
+	t.Parallel()
+	up := httptest.NewServer(mock.New(mock.Options{}))
+	defer up.Close()
+	file := filepath.Join(t.TempDir(), "s.yaml")
+	verify := func(text string) (status int, out string) {
+		t.Helper()
+		os.WriteFile(file, []byte("mock_url: "+up.URL+"\n"+text), 0o600)
+		var b bytes.Buffer
+		err := run(t.Context(), []string{"verify", "--url", up.URL, file}, &b, io.Discard)
+		return exitStatus(err, io.Discard), strings.ReplaceAll(b.String(), file, "s.yaml")
+	}
+	status, out := verify(`mock:
+  steps: [{status: 503}, {close: {at: after_effect}}]
+steps:
+  - {path: /payments, body: {ref: a}, expect: {status: 503, upstream: 1, executions: 0, resources: 0}}
+  - {path: /payments, body: {ref: a}, expect: {status: broken, executions: 1, resources: 1}}
+  - {path: /payments/x, method: PUT, body: {ref: b}, expect: {status: 201, executions: 1, resources: 1}}
+  - {path: /payments/x, method: DELETE, repeat: 2, expect: {status: 200, executions: 2, resources: 0}}
+  - {path: /payments/x/refund, body: {amount: 1}, expect: {status: 201, executions: {min: 1}, resources: {max: 1}}}
+  - {path: /payments, method: GET, expect: {status: 200, executions: 0, upstream: 1}}
+expect: {upstream: 7, executions: 5, resources: 3}
+`)
+	if status != 0 || !strings.Contains(out, "steps: 7 ok;") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	status, out = verify(`steps:
+  - {path: /payments, repeat: 2, body: {ref: a}, expect: {executions: 1, resources: {min: 3}}}
+expect: {executions: {max: 1}, resources: 1}
+`)
+	for _, want := range []string{
+		`FAIL  s\.yaml:3: .*: executions: expected 1, saw 2; resources: expected 3 or more, saw 2\n`,
+		`FAIL  s\.yaml:4: all steps .*: executions: expected 0 to 1, saw 2; resources: expected 1, saw 2\n`,
+	} {
+		if status != 1 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("status %d, no line like %s in\n%s", status, want, out)
+		}
+	}
+}
+
 // At a URL the file's script goes to the mock that it names. Without one,
 // what would need it is told as not checked.
 func TestVerifyURL(t *testing.T) {
@@ -228,6 +271,10 @@ expect: {upstream: 3}
 	}
 	status, out = verify("steps:\n  - {expect: {status: 200, upstream: 1}}\n  - {expect: {status: 200}}\nexpect: {upstream: 2}\n")
 	if status != 0 || strings.Count(out, "not checked  s.yaml:") != 2 || !strings.Contains(out, "steps: 1 ok, 2 not checked;") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	status, out = verify("steps:\n  - {expect: {status: 200, executions: 0, resources: 0}}\n")
+	if status != 0 || !strings.Contains(out, "executions, resources: nobody counts the calls: mock_url says where the mock listens") {
 		t.Errorf("status %d\n%s", status, out)
 	}
 	status, out = verify("steps:\n  - {expect: {status: 400, upstream: 1}}\n")

@@ -35,13 +35,9 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	}
 	dir := c.Store.Directory()
 	if dir == "" {
-		s, err := redis.Open(c.Store.URL, redis.Options{Secret: []byte(c.Store.Secret), KeepLost: true, Zone: c.Dashboard.Zone(), Oops: oops, Away: func(cause error) {
-			if cause != nil {
-				log.Warn("the store is away: completions run unprotected until it is back", zap.Error(cause))
-			} else {
-				log.Info("the store is back")
-			}
-		}})
+		o := redisOptions(c, log)
+		o.Oops = oops
+		s, err := redis.Open(c.Store.URL, o)
 		return opened{Store: s}, err
 	}
 	s, err := local.Open(dir, local.Options{
@@ -55,6 +51,26 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 		return opened{}, err
 	}
 	return opened{Store: s, journal: s.Journal(), lost: s.Journal().Lost}, nil
+}
+
+func redisOptions(c *config.Config, log *zap.Logger) redis.Options {
+	meanwhile := "completions run unprotected and writes are refused"
+	if c.Store.OnOutage.Completions == "refuse" {
+		meanwhile = "completions and writes are refused"
+	}
+	return redis.Options{
+		Secret:   []byte(c.Store.Secret),
+		KeepLost: true,
+		Replicas: c.Store.Replicas,
+		Zone:     c.Dashboard.Zone(),
+		Away: func(cause error) {
+			if cause != nil {
+				log.Warn("the store is away", zap.String("until_it_is_back", meanwhile), zap.Error(cause))
+			} else {
+				log.Info("the store is back")
+			}
+		},
+	}
 }
 
 // newGateway makes the gateway that the configuration describes. Mock
@@ -75,6 +91,8 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		Lease:       c.Store.Lease,
 		MaxAnswer:   int64(c.Store.MaxBody),
 		Passthrough: c.Passthrough,
+		ToolTTL:     min(c.Dedupe.TTL.Tool, c.Dedupe.TTL.Max),
+		Tombstone:   c.Dedupe.TTL.Tombstone,
 		Dedupe: gateway.Dedupe{
 			Mode:   config.ModeOf(c.Dedupe.Mode),
 			Wait:   c.Dedupe.Wait,
@@ -90,7 +108,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 	}
 	o.RefuseUnprotected = c.Store.OnOutage.Completions == "refuse"
 	for _, k := range c.Auth.Keys {
-		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Mode: config.ModeOf(k.Dedupe)}
+		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Tools: k.Tools, Mode: config.ModeOf(k.Dedupe)}
 		if _, err := hex.Decode(key.Hash[:], []byte(strings.TrimPrefix(k.Hash, "sha256:"))); err != nil {
 			return nil, fmt.Errorf("the hash of key %s: %w", k.Name, err)
 		}
@@ -110,6 +128,13 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 			model.Targets = append(model.Targets, gateway.ModelTarget{Upstream: t.Provider, Model: t.Model, Weight: t.Weight, Context: t.Context})
 		}
 		o.Models = append(o.Models, model)
+	}
+	for _, t := range c.Tools {
+		tool, err := newTool(ctx, c, t)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", t.Name, err)
+		}
+		o.Tools = append(o.Tools, tool)
 	}
 	return gateway.New(o)
 }

@@ -171,6 +171,9 @@ func (p *Pending) Leave() {
 	p.g.letGo(p.conn.Load().(net.Addr))
 }
 
+// Patience is how long a test waits for what should be there at once.
+const Patience = 10 * time.Second
+
 // Eventually polls until ok, and fails the test when that takes longer than
 // within.
 func Eventually(t interface {

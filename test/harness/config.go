@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -49,6 +50,13 @@ func Provider(name, upstream string) Map {
 // Anthropic is an entry of providers, of kind anthropic.
 func Anthropic(name, upstream string) Map {
 	return Map{"name": name, "kind": "anthropic", "base_url": upstream, "api_keys": []any{PK}}
+}
+
+// Tool is an entry of tools, with further members.
+func Tool(name, upstream string, members Map) Map {
+	tool := Map{"name": name, "base_url": upstream, "headers": Map{"Authorization": "Bearer " + PK}}
+	maps.Copy(tool, members)
+	return tool
 }
 
 // Model is an entry of models that is served under its own name by each of the

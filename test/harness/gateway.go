@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,9 @@ type Gateway struct {
 	binary string
 	dir    string // holds the configuration, the store and the log
 	env    []string
+
+	upstream string // what the configuration is made of
+	changes  []any
 
 	Addr  string // of the data listener
 	Admin string // of the admin listener
@@ -59,7 +63,7 @@ func Start(t testing.TB, upstream string, changes ...any) *Gateway {
 		}
 		// A port that was free when it was picked may be taken by now.
 		if try < 5 && strings.Contains(g.Log(), "address already in use") {
-			g.pickPorts(changes, upstream)
+			g.pickPorts()
 			continue
 		}
 		t.Fatalf("oncegate did not become ready: %v", err)
@@ -84,7 +88,7 @@ func Refuse(t testing.TB, upstream string, changes ...any) (int, string) {
 }
 
 func prepare(t testing.TB, upstream string, changes []any) *Gateway {
-	g := &Gateway{t: t, dir: t.TempDir(), binary: Binary(t, false)}
+	g := &Gateway{t: t, dir: t.TempDir(), binary: Binary(t, false), upstream: upstream, changes: slices.Clone(changes)}
 	for _, c := range changes {
 		if o, ok := c.(Option); ok {
 			o(g)
@@ -97,18 +101,30 @@ func prepare(t testing.TB, upstream string, changes []any) *Gateway {
 		// A redirect is an answer to look at.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	g.pickPorts(changes, upstream)
+	g.pickPorts()
 	return g
 }
 
-func (g *Gateway) pickPorts(changes []any, upstream string) {
+func (g *Gateway) pickPorts() {
 	g.Addr, g.Admin = freeAddr(g.t), freeAddr(g.t)
-	parts := []Config{Knobs(upstream), {
+	g.configure()
+}
+
+// Reconfigure changes more of the configuration, for the next Restart.
+func (g *Gateway) Reconfigure(changes ...Config) {
+	for _, c := range changes {
+		g.changes = append(g.changes, c)
+	}
+	g.configure()
+}
+
+func (g *Gateway) configure() {
+	parts := []Config{Knobs(g.upstream), {
 		"server.listen":       g.Addr,
 		"server.admin_listen": g.Admin,
 		"store.url":           g.StoreURL(),
 	}}
-	for _, c := range changes {
+	for _, c := range g.changes {
 		if c, ok := c.(Config); ok {
 			parts = append(parts, c)
 		}
@@ -222,6 +238,9 @@ func (g *Gateway) Stop() {
 	}
 	g.client.CloseIdleConnections()
 }
+
+// CloseIdle closes the connections to the gateway that no request is using.
+func (g *Gateway) CloseIdle() { g.client.CloseIdleConnections() }
 
 // Ended is closed once the process has ended.
 func (g *Gateway) Ended() <-chan struct{} { return g.ended }

@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,7 +21,8 @@ import (
 // Server is one upstream. Its zero value is not usable; New makes one.
 type Server struct {
 	t    testing.TB
-	ln   net.Listener
+	addr string
+	ln   net.Listener // nil until it listens
 	done chan struct{}
 	wg   sync.WaitGroup
 
@@ -43,26 +45,65 @@ func New(t testing.TB, steps ...Step) *Server {
 	if err != nil {
 		t.Fatalf("upstream: %v", err)
 	}
-	s := &Server{t: t, ln: ln, done: make(chan struct{}), conns: map[net.Conn]bool{}, more: make(chan struct{})}
+	s := silent(t, ln.Addr().String(), steps)
+	s.listen(ln)
+	return s
+}
+
+// Closed makes an upstream as New does, whose port refuses every connection
+// until open is called.
+func Closed(t testing.TB, steps ...Step) (s *Server, open func()) {
+	t.Helper()
+	fd, port := bind(t)
+	socket := os.NewFile(uintptr(fd), "upstream")
+	t.Cleanup(func() { _ = socket.Close() })
+	s = silent(t, fmt.Sprintf("127.0.0.1:%d", port), steps)
+	return s, func() {
+		t.Helper()
+		if err := syscall.Listen(fd, 128); err != nil {
+			t.Fatalf("listen: %v", err)
+		}
+		ln, err := net.FileListener(socket)
+		if err != nil {
+			t.Fatalf("upstream: %v", err)
+		}
+		s.listen(ln)
+	}
+}
+
+// silent is a server that does not listen yet.
+func silent(t testing.TB, addr string, steps []Step) *Server {
+	s := &Server{t: t, addr: addr, done: make(chan struct{}), conns: map[net.Conn]bool{}, more: make(chan struct{})}
 	if len(steps) == 0 {
 		steps = []Step{OK("hello")}
 	}
 	s.Script(steps...)
-	s.wg.Go(s.accept)
-	t.Cleanup(s.close)
 	return s
+}
+
+func (s *Server) listen(ln net.Listener) {
+	s.ln = ln
+	s.wg.Go(s.accept)
+	s.t.Cleanup(s.close)
 }
 
 // Refused gives the URL of a port that refuses every connection, reserved for
 // the length of the test.
 func Refused(t testing.TB) string {
 	t.Helper()
+	fd, port := bind(t)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	return fmt.Sprintf("http://127.0.0.1:%d", port)
+}
+
+// bind makes a socket that is bound and does not listen: a dial is answered
+// by a reset.
+func bind(t testing.TB) (fd, port int) {
+	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatalf("socket: %v", err)
 	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	// Bound and never listening: a dial is answered by a reset.
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatalf("bind: %v", err)
 	}
@@ -70,11 +111,11 @@ func Refused(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("getsockname: %v", err)
 	}
-	return fmt.Sprintf("http://127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	return fd, name.(*syscall.SockaddrInet4).Port
 }
 
 // URL is where the server listens, without a path.
-func (s *Server) URL() string { return "http://" + s.ln.Addr().String() }
+func (s *Server) URL() string { return "http://" + s.addr }
 
 // Script replaces what is answered: call by call in order, counted from the
 // next call on, and the last step for all that follow.
@@ -150,6 +191,15 @@ func (s *Server) Call(n int) *Call {
 	}
 }
 
+// HangUp closes every connection, whatever is under way on it.
+func (s *Server) HangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.conns {
+		_ = conn.Close()
+	}
+}
+
 func (s *Server) accept() {
 	for {
 		conn, err := s.ln.Accept()
@@ -179,11 +229,7 @@ func (s *Server) forget(conn net.Conn) {
 func (s *Server) close() {
 	close(s.done)
 	_ = s.ln.Close()
-	s.mu.Lock()
-	for conn := range s.conns {
-		_ = conn.Close()
-	}
-	s.mu.Unlock()
+	s.HangUp()
 	s.wg.Wait()
 }
 

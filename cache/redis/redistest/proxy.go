@@ -19,9 +19,19 @@ type Proxy struct {
 	lose     atomic.Pointer[func(reply []byte) bool]
 	forgets  atomic.Int64
 	drop     atomic.Pointer[func(reply []byte) bool]
+	held     atomic.Pointer[hold]
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
+}
+
+// hold is what stops connections at chosen commands.
+type hold struct {
+	after bool
+	f     func(command []byte) bool
+	came  chan struct{}
+	over  chan struct{}
+	end   func() // closes over, once
 }
 
 // NewProxy opens a way to an address. It is closed with the test.
@@ -46,6 +56,9 @@ func NewProxy(tb testing.TB, to string) *Proxy {
 	tb.Cleanup(func() {
 		l.Close()
 		p.Hang(false)
+		if h := p.held.Load(); h != nil {
+			h.end()
+		}
 		p.Cut()
 		done.Wait()
 	})
@@ -68,6 +81,30 @@ func (p *Proxy) Forget() { p.forgets.Add(1) }
 
 // Drop lets no reply through that f chooses, without a word.
 func (p *Proxy) Drop(f func(reply []byte) bool) { p.drop.Store(&f) }
+
+// Hold stops a connection at each command that f chooses: before the server has
+// it, or with after once the server has done it and answered. came tells of
+// each. After release they go on, though the client may have left by then, and
+// none is stopped any more. Commands that are sent one by one are meant, not
+// pipelines; one Hold at a time.
+func (p *Proxy) Hold(after bool, f func(command []byte) bool) (came <-chan struct{}, release func()) {
+	h := &hold{after: after, f: f, came: make(chan struct{}, 64), over: make(chan struct{})}
+	h.end = sync.OnceFunc(func() { close(h.over) })
+	p.held.Store(h)
+	return h.came, func() {
+		p.held.CompareAndSwap(h, nil)
+		h.end()
+	}
+}
+
+// wait stops a connection until the hold is over.
+func (h *hold) wait() {
+	select {
+	case h.came <- struct{}{}:
+	default: // enough were told of
+	}
+	<-h.over
+}
 
 // Accepted is how many connections there have been.
 func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
@@ -105,12 +142,13 @@ func (p *Proxy) carry(near net.Conn) {
 		p.mu.Unlock()
 	}()
 	var both sync.WaitGroup
-	both.Go(func() { p.pump(near, far, false) })
-	both.Go(func() { p.pump(far, near, true) })
+	var chosen atomic.Pointer[hold] // of the last command, whose reply is held
+	both.Go(func() { p.pump(near, far, false, &chosen) })
+	both.Go(func() { p.pump(far, near, true, &chosen) })
 	both.Wait()
 }
 
-func (p *Proxy) pump(from, to net.Conn, replies bool) {
+func (p *Proxy) pump(from, to net.Conn, replies bool, chosen *atomic.Pointer[hold]) {
 	defer from.Close()
 	defer to.Close()
 	b, known := make([]byte, 64<<10), p.forgets.Load()
@@ -132,7 +170,17 @@ func (p *Proxy) pump(from, to net.Conn, replies bool) {
 				return
 			}
 		}
+		if h := p.held.Load(); !replies && h != nil && h.f(b[:n]) {
+			if h.after {
+				chosen.Store(h)
+			} else {
+				h.wait()
+			}
+		}
 		if replies {
+			if h := chosen.Swap(nil); h != nil {
+				h.wait()
+			}
 			if d := p.delay.Load(); d > 0 {
 				time.Sleep(time.Duration(d))
 			}

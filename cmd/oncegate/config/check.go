@@ -30,6 +30,7 @@ func (d *decoder) check(c *Config) {
 	d.checkDedupe(c)
 	d.checkProviders(c)
 	d.checkModels(c)
+	d.checkTools(c)
 	if _, err := time.LoadLocation(c.Dashboard.Timezone); (err != nil || c.Dashboard.Timezone == "Local") && !d.faulty("dashboard.timezone") {
 		d.faultAt("dashboard.timezone", strconv.Quote(c.Dashboard.Timezone)+" is no time zone", "use a name of the IANA database, as Europe/Berlin, or UTC")
 	}
@@ -117,13 +118,25 @@ func (d *decoder) checkKeys(c *Config) {
 		if len(k.Models) == 0 && !d.faulty(at+".models") {
 			d.faultAt(at+".models", "lists none", `leave it out, or write ["*"], for all models`)
 		}
-		for j, m := range k.Models {
-			switch path, prefix := index(at+".models", j), strings.TrimSuffix(m, "*"); {
-			case strings.Contains(prefix, "*"):
-				d.faultAt(path, strconv.Quote(m)+" has a * that is not at its end", "write a name, the beginning of one with a * after it, or \"*\"")
-			case !d.faulty("models") && !serves(c, prefix, m != prefix):
-				d.faultAt(path, strconv.Quote(m)+" is not a model", didYouMean(m, append(modelNames(c), "*")))
-			}
+		d.checkPatterns(at+".models", k.Models, "model", modelNames(c), d.faulty("models"))
+		d.checkPatterns(at+".tools", k.Tools, "tool", toolNames(c), d.faulty("tools"))
+	}
+}
+
+// checkPatterns checks names that may be the beginning of one with a * after
+// it. unsure: what is known has faults of its own, and may not be whole.
+func (d *decoder) checkPatterns(list string, patterns []string, kind string, known []string, unsure bool) {
+	for i, p := range patterns {
+		path, prefix := index(list, i), strings.TrimSuffix(p, "*")
+		fits := func(name string) bool {
+			return name == p || name == "*" || p != prefix && strings.HasPrefix(name, prefix)
+		}
+		switch {
+		case strings.Contains(prefix, "*"):
+			d.faultAt(path, strconv.Quote(p)+" has a * that is not at its end", "write a name, the beginning of one with a * after it, or \"*\"")
+		case p != "*" && !unsure && !slices.ContainsFunc(known, fits):
+			named := slices.DeleteFunc(known, func(name string) bool { return name == "*" })
+			d.faultAt(path, strconv.Quote(p)+" is not a "+kind, didYouMean(p, append(named, "*")))
 		}
 	}
 }
@@ -155,6 +168,9 @@ func (d *decoder) checkStore(c *Config) {
 	case !local || dir == "":
 		d.faultAt("store.url", "is not a store", "write local:DIRECTORY, as local:./data, or redis://HOST:6379/0")
 	}
+	if c.Store.Replicas > 0 && local && !d.faulty("store") {
+		d.faultAt("store.replicas", "is for Redis, and a local store has no replicas", "leave it out")
+	}
 	if s := c.Store.Secret; s != "" && len(s) < 16 {
 		d.faultAt("store.secret", "is shorter than 16 bytes", "make a longer one (openssl rand -hex 32), or leave it out and one is made")
 	}
@@ -162,20 +178,34 @@ func (d *decoder) checkStore(c *Config) {
 
 func (d *decoder) checkDedupe(c *Config) {
 	for i, p := range c.Dedupe.Ignore {
-		bad := strings.NewReplacer("~0", "", "~1", "").Replace(p)
-		if !strings.HasPrefix(p, "/") || strings.Contains(bad, "~") {
-			d.faultAt(index("dedupe.ignore", i), strconv.Quote(p)+" is not a JSON pointer", "write it as /metadata/trace_id, with ~1 for / and ~0 for ~ in a name")
-		}
+		d.checkPointer(index("dedupe.ignore", i), p, "/metadata/trace_id")
 	}
 	for i, h := range c.Dedupe.Headers {
 		if !headerName.MatchString(h) {
 			d.faultAt(index("dedupe.headers", i), strconv.Quote(h)+" is not a header name", "write it as openai-beta")
 		}
 	}
+	// A cap that is below the default was not meant for tools, one that is below
+	// what somebody wrote contradicts it.
+	if _, own := d.places["dedupe.ttl.tool"]; own && c.Dedupe.TTL.Tool > c.Dedupe.TTL.Max && !d.faulty("dedupe.ttl") {
+		d.faultAt("dedupe.ttl.tool", "is more than dedupe.ttl.max, which caps it", "make it shorter, or max longer")
+	}
+}
+
+func (d *decoder) checkPointer(path, p, example string) {
+	if !pointer(p) {
+		d.faultAt(path, strconv.Quote(p)+" is not a JSON pointer", "write it as "+example+", with ~1 for / and ~0 for ~ in a name")
+	}
+}
+
+// pointer says whether a text is a JSON pointer (RFC 6901) to something inside
+// a document.
+func pointer(p string) bool {
+	return strings.HasPrefix(p, "/") && !strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(p), "~")
 }
 
 func (d *decoder) checkProviders(c *Config) {
-	if len(c.Providers) == 0 && !d.faulty("providers") {
+	if len(c.Providers) == 0 && len(c.Tools) == 0 && !d.faulty("providers") && !d.faulty("tools") {
 		d.faultAt("providers", "there are none", "add one, as `- {name: mock, kind: mock}`")
 	}
 	names := map[string]int{}
@@ -216,12 +246,18 @@ func (d *decoder) checkBaseURL(path string, p *Provider) {
 		d.faultAt(path, "is missing", "write it as "+example)
 		return
 	}
-	u, err := url.Parse(p.BaseURL)
+	d.checkURL(path, p.BaseURL, "https://llm.example/v1", "api_keys")
+}
+
+// checkURL checks the base URL of an upstream, whose credential belongs into
+// another key.
+func (d *decoder) checkURL(path, text, example, credential string) {
+	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Hostname() == "":
-		d.faultAt(path, "is not an absolute http or https URL", "write it as https://llm.example/v1")
+		d.faultAt(path, "is not an absolute http or https URL", "write it as "+example)
 	case u.User != nil:
-		d.faultAt(path, "holds a user or password", "put the credential into api_keys")
+		d.faultAt(path, "holds a user or password", "put the credential into "+credential)
 	case u.Fragment != "":
 		d.faultAt(path, "has a fragment (#), which no server is sent", "end it before the #")
 	}
@@ -315,19 +351,21 @@ func providerNames(c *Config) []string {
 func modelNames(c *Config) []string {
 	var out []string
 	for _, m := range c.Models {
-		if m.Name != "" && m.Name != "*" {
+		if m.Name != "" {
 			out = append(out, m.Name)
 		}
 	}
 	return out
 }
 
-// serves says whether a model is there: one of that name, or, of a prefix, one
-// that begins with it.
-func serves(c *Config, model string, prefix bool) bool {
-	return slices.ContainsFunc(c.Models, func(m Model) bool {
-		return m.Name == model || m.Name == "*" || prefix && strings.HasPrefix(m.Name, model)
-	})
+func toolNames(c *Config) []string {
+	var out []string
+	for _, t := range c.Tools {
+		if t.Name != "" {
+			out = append(out, t.Name)
+		}
+	}
+	return out
 }
 
 // headerValue says whether a secret can go into a header as it is.

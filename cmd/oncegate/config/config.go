@@ -19,11 +19,15 @@ import (
 //	default  what an absent key means, written as in YAML; a list's entries have commas between them
 //	enum     the only values there are, with commas between them
 //	above    a number, duration or size must be more than this
-//	min      a number, duration or size must be at least this
+//	min      a number, duration or size must be at least this; of a list, each of its numbers
 //	max      a number must be at most this
 //	secret   masked by `config print`, and never quoted in a fault
 //	url      credentials and query are masked by `config print`
 //	partial  a section whose absent keys stay zero: it overrides another one
+//	optional a section that `config print` leaves out where nothing in it is set
+//
+// What has an above and no default is left out by `config print` where it is
+// zero: nobody set it, and it could not be read again.
 
 // Config is the whole configuration.
 type Config struct {
@@ -35,7 +39,7 @@ type Config struct {
 	Store Store `yaml:"store"`
 	// What counts as the same call, and how long its answer is kept.
 	Dedupe Dedupe `yaml:"dedupe"`
-	// How often, and how patiently, a failed call is tried again. Each provider may override any part.
+	// How often, and how patiently, a failed call is tried again. Each provider and each tool may override any part.
 	Policy Policy `yaml:"policy"`
 	// The upstreams.
 	Providers []Provider `yaml:"providers"`
@@ -43,6 +47,8 @@ type Config struct {
 	Models []Model `yaml:"models"`
 	// The provider that any other /v1/... path is forwarded to, once, never shared or kept. Empty: such a path is a 404.
 	Passthrough string `yaml:"passthrough"`
+	// HTTP APIs that agents call at /tools/NAME/..., above all those that write: a call with a key runs at most once.
+	Tools []Tool `yaml:"tools"`
 	// What models cost, by name: as the answer names the model, as the target does, or as clients do. They win over the built-in table, at every provider; what the upstream itself says an answer cost wins over both.
 	Prices map[string]Price `yaml:"prices"`
 	// How figures are shown.
@@ -95,6 +101,8 @@ type Key struct {
 	Hash string `yaml:"hash"`
 	// The models it may use: names, gpt-4* for all that begin so, "*" for all.
 	Models []string `yaml:"models" default:"*"`
+	// The tools it may use: names, pay* for all that begin so, "*" for all, [] for none.
+	Tools []string `yaml:"tools" default:"*"`
 	// What this key's calls without an Idempotency-Key may share, in place of dedupe.mode.
 	Dedupe string `yaml:"dedupe" enum:"off,retries,duplicates,always"`
 }
@@ -109,6 +117,8 @@ type Store struct {
 	Lease time.Duration `yaml:"lease" default:"15s" above:"0"`
 	// The largest answer that is kept. A larger one still reaches its readers.
 	MaxBody Size `yaml:"max_body" default:"8MiB" above:"0"`
+	// How many of Redis' replicas must have a write's dispatch before it is sent, and its end before it is recorded, so that a failover forgets neither. While fewer do, writes are refused. Zero: what one Redis acknowledges is enough. Not for a local store.
+	Replicas int `yaml:"replicas" default:"0" min:"0"`
 	// What becomes of calls while the store is away.
 	OnOutage OnOutage `yaml:"on_outage"`
 }
@@ -117,6 +127,8 @@ type Store struct {
 type OnOutage struct {
 	// run: completions run without protection, so that a call asked for twice may run twice. refuse: they get a 503, and /readyz is down.
 	Completions string `yaml:"completions" default:"run" enum:"run,refuse"`
+	// refuse: writes of tools get a 503. There is no other: without the store nobody knows whether a write ran before.
+	Writes string `yaml:"writes" default:"refuse" enum:"refuse"`
 }
 
 // Dedupe says what counts as the same call.
@@ -140,13 +152,17 @@ type Dedupe struct {
 // TTL is the retention of finished answers: base x max(1, floor(input bytes /
 // scale_bytes)), capped by max. It starts when the record settles.
 type TTL struct {
-	// The base of all operations but embeddings.
+	// The base of all operations but embeddings and tools.
 	Chat time.Duration `yaml:"chat" default:"5m" above:"0"`
 	// The base of embeddings.
 	Embeddings time.Duration `yaml:"embeddings" default:"3m" above:"0"`
 	// The base of inputs over 10 x scale_bytes.
 	Long time.Duration `yaml:"long" default:"10m" above:"0"`
-	// The cap of them all, and of the Oncegate-TTL header.
+	// How long the answer of a tool's write is kept and replayed. Whoever asks later gets a 410.
+	Tool time.Duration `yaml:"tool" default:"24h" above:"0"`
+	// How long it is remembered that a key of a write was used, its answer kept or not, so that it runs no second time; tool, where that is longer. After it such a key is new again, but for a UUIDv7 that is older: that gets a 412.
+	Tombstone time.Duration `yaml:"tombstone" default:"7d" above:"0"`
+	// The cap of them all but tombstone, and of the Oncegate-TTL header.
 	Max time.Duration `yaml:"max" default:"7d" above:"0"`
 	// An input of n times this many bytes is kept n times as long.
 	ScaleBytes int `yaml:"scale_bytes" default:"10000" above:"0"`
@@ -312,4 +328,48 @@ type Price struct {
 	CacheWrite5m prices.Rate `yaml:"cache_write_5m"`
 	// Input that was written to it for an hour. Left out: as input, but beside a cache_write_5m such answers are unpriced.
 	CacheWrite1h prices.Rate `yaml:"cache_write_1h"`
+}
+
+// Tool is one HTTP API that clients reach at /tools/NAME/...
+type Tool struct {
+	// How clients name it, at /tools/NAME/. Letters, digits, dots, dashes and underscores.
+	Name string `yaml:"name"`
+	// http or https. What follows /tools/NAME in a call is appended to its path; its query goes with every call. mock: the write API of the scripted upstream that is built in.
+	BaseURL string `yaml:"base_url" url:"true"`
+	// Headers of every call to it, such as its credential; they replace the client's. A value written "${NAME:-}" is left out when NAME is unset.
+	Headers map[string]string `yaml:"headers" secret:"true"`
+	// Whether a write needs a key, by Idempotency-Key, key_from or key_fields. required: one without gets a 400. optional: it is sent once, and nothing is replayed.
+	Key string `yaml:"key" default:"optional" enum:"optional,required"`
+	// Where a JSON body has the key, for clients that can set no header: JSON pointers, as /idempotency_key. The first that points at something but null counts, and must be a text; an Idempotency-Key wins over them.
+	KeyFrom []string `yaml:"key_from"`
+	// The fields of a JSON body that mean the operation, as /order_id, for agents that plan anew and mint new ids: JSON pointers. Two writes to one path with the same values of all of them are one, whatever else differs. A body that lacks one, or has null there, has no key by them; an Idempotency-Key and key_from win over them. Needs window.
+	KeyFields []string `yaml:"key_fields"`
+	// How long after the first one settled a write with the same key_fields is the same. An unknown outcome outlasts it. At most what the store remembers: the longer of dedupe.ttl.tool and dedupe.ttl.tombstone.
+	Window time.Duration `yaml:"window" above:"0"`
+	// The header in which this API takes idempotency keys. It gets one of the gateway's own, the same on every attempt: then a write whose answer was lost is sent again. Leave it out where the API knows no keys.
+	UpstreamKeyHeader string `yaml:"upstream_key_header"`
+	// How long this API surely remembers a key; after it nothing is sent again. Left out beside upstream_key_header: 30m, for among well-known APIs some remember an hour only. Say less than the API's documentation does: 23h for a day.
+	UpstreamKeyWindow time.Duration `yaml:"upstream_key_window" above:"0"`
+	// Statuses, 400 to 599, that this API only sends before it did anything, as 503: then a write is tried again.
+	NotExecuted []int `yaml:"not_executed" min:"400" max:"599"`
+	// How to ask this API whether a write of unknown outcome happened.
+	Probe Probe `yaml:"probe" optional:"true"`
+	// Calls that only read although their method writes, as "POST /search": retried, never kept or shared. {any} stands for one segment of the path, /* at the end for all below.
+	Reads []string `yaml:"reads"`
+	// Response headers that replays have, too, beside Content-Type, Content-Language, Content-Disposition, Location, ETag, Last-Modified, Link, Vary and Cache-Control.
+	ReplayHeaders []string `yaml:"replay_headers"`
+	// The longest that a duplicate waits for the write in flight before it gets a 409.
+	Wait time.Duration `yaml:"wait" default:"30s" above:"0"`
+	// Any part of policy, for this tool.
+	Policy Policy `yaml:"policy" partial:"true"`
+}
+
+// Probe asks whether a write of unknown outcome happened.
+type Probe struct {
+	// The path, and query, of a GET under base_url, as /v1/payments?ref={/ref}. {/pointer} stands for a value of the write's JSON body, {upstream_key} for the key that the API got by upstream_key_header.
+	Get string `yaml:"get"`
+	// The JSON pointer of what only an answer about a write that happened has, as /data/0 or /id: anything there but null and false.
+	Executed string `yaml:"executed"`
+	// How long after the write was sent a 404, or an answer without executed, means that it did not happen, and its key may be used again. 0: it never does, for the write may still be in a queue.
+	AbsentAfter time.Duration `yaml:"absent_after" default:"0s" min:"0"`
 }

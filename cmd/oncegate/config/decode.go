@@ -118,7 +118,7 @@ func (d *decoder) value(into reflect.Value, field reflect.StructField, n ast.Nod
 		d.list(into, field, n, path)
 		return
 	case into.Kind() == reflect.Map:
-		d.named(into, n, path)
+		d.named(into, field, n, path)
 		return
 	}
 	if n = d.bare(n, path); n == nil {
@@ -206,8 +206,9 @@ func (d *decoder) list(into reflect.Value, field reflect.StructField, n ast.Node
 	into.Set(out)
 }
 
-// named fills a map of sections, by names of the user's own.
-func (d *decoder) named(into reflect.Value, n ast.Node, path string) {
+// named fills a map of sections or of texts, by names of the user's own.
+func (d *decoder) named(into reflect.Value, field reflect.StructField, n ast.Node, path string) {
+	sections := into.Type().Elem().Kind() == reflect.Struct
 	if n = d.bare(n, path); n == nil {
 		return
 	}
@@ -216,7 +217,11 @@ func (d *decoder) named(into reflect.Value, n ast.Node, path string) {
 	}
 	m, ok := n.(ast.MapNode)
 	if !ok {
-		d.fault(d.place(n), path, "is not a section", "indent names under it, each with "+strings.Join(keysOf(into.Type().Elem()), ", "))
+		mend := "indent names under it, each with its value"
+		if sections {
+			mend = "indent names under it, each with " + strings.Join(keysOf(into.Type().Elem()), ", ")
+		}
+		d.fault(d.place(n), path, "is not a section", mend)
 		return
 	}
 	out := reflect.MakeMap(into.Type())
@@ -234,8 +239,15 @@ func (d *decoder) named(into reflect.Value, n ast.Node, path string) {
 		}
 		d.places[full] = at
 		e := reflect.New(into.Type().Elem()).Elem()
-		fillDefaults(e)
-		d.section(e, kv.Value, full)
+		if sections {
+			fillDefaults(e)
+			d.section(e, kv.Value, full)
+		} else {
+			d.value(e, field, kv.Value, full)
+			if raw, _, _ := scalar(kv.Value); e.String() == "" && strings.Contains(raw, ":-") {
+				continue // "${NAME:-}": left out when the variable is
+			}
+		}
 		out.SetMapIndex(reflect.ValueOf(key), e)
 	}
 	into.Set(out)
@@ -337,19 +349,23 @@ func oneOf(text string, known []string, field reflect.StructField) (what, mend s
 }
 
 func bounds(field reflect.StructField, n float64) (what, mend string) {
+	mend = "leave it out"
+	if def := field.Tag.Get("default"); def != "" {
+		mend += " for the default of " + def
+	}
 	if b, ok := field.Tag.Lookup("above"); ok {
 		if limit, _ := strconv.ParseFloat(b, 64); n <= limit {
-			return "must be more than " + b, "leave it out for the default of " + field.Tag.Get("default")
+			return "must be more than " + b, mend
 		}
 	}
 	if b, ok := field.Tag.Lookup("min"); ok {
 		if limit, _ := strconv.ParseFloat(b, 64); n < limit {
-			return "must be at least " + b, "leave it out for the default of " + field.Tag.Get("default")
+			return "must be at least " + b, mend
 		}
 	}
 	if b, ok := field.Tag.Lookup("max"); ok {
 		if limit, _ := strconv.ParseFloat(b, 64); n > limit {
-			return "must be at most " + b, "leave it out for the default of " + field.Tag.Get("default")
+			return "must be at most " + b, mend
 		}
 	}
 	return "", ""

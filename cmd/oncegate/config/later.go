@@ -6,13 +6,7 @@ import "strings"
 // refuses, so that none of them seems to work. A key leaves this list in the
 // change that gives it its effect.
 var later = map[string]bool{
-	"tools":                  true,
-	"dashboard.show_bodies":  true,
-	"auth.keys[].tools":      true,
-	"store.replicas":         true,
-	"store.on_outage.writes": true,
-	"dedupe.ttl.tool":        true,
-	"dedupe.ttl.tombstone":   true,
+	"dashboard.show_bodies": true,
 }
 
 // laterKinds are provider kinds to come, refused by name.

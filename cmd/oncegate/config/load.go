@@ -60,13 +60,16 @@ func Load(s Source) (*Config, error) {
 	return c, nil
 }
 
-// useMock serves every model from the built-in mock upstream.
+// useMock serves every model from the built-in mock upstream, and has its
+// write API as a tool.
 func (c *Config) useMock() {
-	p, t := Provider{Name: "mock", Kind: "mock"}, Target{Provider: "mock"}
+	p, t, tool := Provider{Name: "mock", Kind: "mock"}, Target{Provider: "mock"}, Tool{Name: "payments", BaseURL: MockTool}
 	fillDefaults(reflect.ValueOf(&p).Elem())
 	fillDefaults(reflect.ValueOf(&t).Elem())
+	fillDefaults(reflect.ValueOf(&tool).Elem())
 	c.Providers = []Provider{p}
 	c.Models = []Model{{Name: "*", Targets: []Target{t}}}
+	c.Tools = []Tool{tool}
 }
 
 // document reads the file; false: it is no YAML, no section, or not there.

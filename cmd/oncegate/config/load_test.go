@@ -85,14 +85,20 @@ func TestFaults(t *testing.T) {
 		{"same key name", small + "auth: {keys: [{name: a, hash: '" + hash + "'}, {name: a, hash: '" + hash[:70] + "b'}]}\n", `"a" is the name of auth.keys[0], too`},
 		{"key's model", "providers: [{name: mock, kind: mock}]\nmodels: [{name: gpt-4.1, targets: [{provider: mock}]}]\nauth: {keys: [{name: a, hash: '" + hash + "', models: [gpt-4.2]}]}\n", "did you mean gpt-4.1?"},
 		{"key's models, none", small + "auth: {keys: [{name: a, hash: '" + hash + "', models: []}]}\n", "auth.keys[0].models: lists none; leave it out"},
-		{"key's tools", small + "auth: {keys: [{name: a, hash: '" + hash + "', tools: [x]}]}\n", "auth.keys[0].tools: not in this version yet"},
+		{"key's tool, of none", small + "auth: {keys: [{name: a, hash: '" + hash + "', tools: [bank]}]}\n", `config.yaml:4: auth.keys[0].tools[0]: "bank" is not a tool; known are *`},
+		{"key's tool", small + "tools: [{name: payments, base_url: mock}]\nauth: {keys: [{name: a, hash: '" + hash + "', tools: ['pay*', '*', payment]}]}\n", `config.yaml:5: auth.keys[0].tools[2]: "payment" is not a tool; did you mean payments?`},
+		{"key's tools, none so", small + "tools: [{name: payments, base_url: mock}]\nauth: {keys: [{name: a, hash: '" + hash + "', tools: ['mail*']}]}\n", `auth.keys[0].tools[0]: "mail*" is not a tool; known are payments, *`},
+		{"key's tools, a pattern", small + "auth: {keys: [{name: a, hash: '" + hash + "', tools: ['*pay']}]}\n", `"*pay" has a * that is not at its end`},
 		{"redis", small + "store: {url: 'redis://user:hunter2@h:port'}\n", "store.url: the store's URL has a host or port that can't be read"},
 		{"store", small + "store: {url: './data'}\n", "store.url: is not a store"},
 		{"store secret", small + "store: {secret: short}\n", "store.secret: is shorter than 16 bytes"},
-		{"replicas", small + "store: {replicas: 1}\n", "store.replicas: not in this version yet"},
+		{"replicas", small + "store: {replicas: 1}\n", "config.yaml:4: store.replicas: is for Redis, and a local store has no replicas; leave it out"},
+		{"fewer than no replicas", small + "store: {url: 'redis://h:6379', replicas: -1}\n", `store.replicas: "-1" must be at least 0; leave it out for the default of 0`},
 		{"on_outage", small + "store: {on_outage: {completions: stop}}\n", "store.on_outage.completions: "},
-		{"on_outage of writes", small + "store: {on_outage: {writes: refuse}}\n", "store.on_outage.writes: not in this version yet"},
-		{"tools", small + "tools: []\n", "tools: not in this version yet"},
+		{"on_outage of writes", small + "store: {on_outage: {writes: run}}\n", `store.on_outage.writes: "run" is not one of refuse; known are refuse`},
+		{"tools' TTL", small + "dedupe: {ttl: {tool: 0}}\n", `dedupe.ttl.tool: "0" must be more than 0; leave it out for the default of 24h`},
+		{"tools' TTL over its cap", small + "dedupe: {ttl: {max: 2h, tool: 3h}}\n", "config.yaml:4: dedupe.ttl.tool: is more than dedupe.ttl.max, which caps it; make it shorter, or max longer"},
+		{"no tombstone", small + "dedupe: {ttl: {tombstone: 0s}}\n", `dedupe.ttl.tombstone: "0s" must be more than 0; leave it out for the default of 7d`},
 		{"dashboard", small + "dashboard: {show_bodies: true}\n", "dashboard.show_bodies: not in this version yet"},
 		{"time zone", small + "dashboard: {timezone: Europe/Berlyn}\n", `dashboard.timezone: "Europe/Berlyn" is no time zone`},
 		{"time zone of the machine", small + "dashboard: {timezone: Local}\n", `dashboard.timezone: "Local" is no time zone`},
@@ -203,12 +209,12 @@ func TestDefaultsAreTheContracts(t *testing.T) {
 		c.Server.ShutdownDelay != 0 || c.Server.Heartbeat != 15*time.Second {
 		t.Errorf("server: %+v", c.Server)
 	}
-	if c.Store.URL != "local:./data" || c.Store.Lease != 15*time.Second || c.Store.MaxBody != 8<<20 || c.Store.Directory() != "./data" {
+	if c.Store.URL != "local:./data" || c.Store.Lease != 15*time.Second || c.Store.MaxBody != 8<<20 || c.Store.Replicas != 0 || c.Store.OnOutage != (OnOutage{Completions: "run", Writes: "refuse"}) || c.Store.Directory() != "./data" {
 		t.Errorf("store: %+v", c.Store)
 	}
 	d := c.Dedupe
 	if d.Mode != "duplicates" || d.Wait != 10*time.Minute || d.Owed != 2*time.Minute || d.Linger != 10*time.Second ||
-		d.TTL != (TTL{5 * time.Minute, 3 * time.Minute, 10 * time.Minute, 168 * time.Hour, 10000}) ||
+		d.TTL != (TTL{Chat: 5 * time.Minute, Embeddings: 3 * time.Minute, Long: 10 * time.Minute, Tool: 24 * time.Hour, Tombstone: 168 * time.Hour, Max: 168 * time.Hour, ScaleBytes: 10000}) ||
 		strings.Join(d.Headers, " ") != "openai-beta anthropic-beta anthropic-version" {
 		t.Errorf("dedupe: %+v", d)
 	}
@@ -237,6 +243,9 @@ func TestNoFileServesTheMock(t *testing.T) {
 	}
 	if len(c.Providers) != 1 || c.Providers[0].Kind != "mock" || len(c.Models) != 1 || c.Models[0].Name != "*" {
 		t.Errorf("%+v %+v", c.Providers, c.Models)
+	}
+	if len(c.Tools) != 1 || c.Tools[0].Name != "payments" || c.Tools[0].BaseURL != MockTool || c.Tools[0].Key != "optional" || c.Tools[0].Wait != 30*time.Second {
+		t.Errorf("%+v", c.Tools)
 	}
 }
 
@@ -341,6 +350,10 @@ policy: {attempts: "${N}"}
 func TestFaultsNeverQuoteSecrets(t *testing.T) {
 	_, err := load(`
 auth: {admin_token: "hunter2 x\ny"}
+tools:
+  - name: t
+    base_url: "http://u:hunter2@h"
+    headers: {Authorization: "Bearer hunter2\n", X-A: "$hunter2", X-B: " ${K}", X-C: [hunter2], Expect: hunter2, "X D": hunter2, Cookie: "${}hunter2", x-e: "hunter2", X-E: "hunter2"}
 store: {secret: "hunter2"}
 providers:
   - {name: p, kind: openai, base_url: "ftp://u:hunter2@h/?key=hunter2", api_keys: ["hunter2\nx", "$hunter2", "${K}", "${K}"]}
@@ -382,7 +395,7 @@ func TestModes(t *testing.T) {
 // The files that are shipped are checked as they are, and with every
 // commented-out block switched on.
 func TestShippedFiles(t *testing.T) {
-	env := []string{"OPENAI_API_KEY=sk-1", "ANTHROPIC_API_KEY=sk-2", "BACKUP_API_KEY=sk-3",
+	env := []string{"OPENAI_API_KEY=sk-1", "ANTHROPIC_API_KEY=sk-2", "ACMEPAY_KEY=sk-3",
 		"UNRELATED=x", "ONCEGATE_KEY_HASH=sha256:" + strings.Repeat("ab", 32)}
 	data, err := os.ReadFile("../../../config.yaml")
 	if err != nil {
@@ -394,8 +407,8 @@ func TestShippedFiles(t *testing.T) {
 	}
 	if c, err := Load(Source{File: "config.yaml", Data: []byte(switchedOn), Env: env}); err != nil {
 		t.Errorf("config.yaml, switched on:\n%v\n%s", err, switchedOn)
-	} else if len(c.Providers) != 4 || len(c.Auth.Keys) != 1 {
-		t.Errorf("config.yaml, switched on, has %d providers and %d keys", len(c.Providers), len(c.Auth.Keys))
+	} else if len(c.Providers) != 4 || len(c.Auth.Keys) != 1 || len(c.Tools) != 2 {
+		t.Errorf("config.yaml, switched on, has %d providers, %d keys and %d tools", len(c.Providers), len(c.Auth.Keys), len(c.Tools))
 	}
 	for name, e := range map[string][]string{"with a provider's key": env, "without": {env[4]}} {
 		if _, err := Load(Source{File: "../../../config.docker.yaml", Env: e}); err != nil {

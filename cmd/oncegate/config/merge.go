@@ -10,9 +10,12 @@ import (
 
 // PolicyOf is the retry policy of a provider: its own, and the configured one
 // where that is silent.
-func (c *Config) PolicyOf(p Provider) policy.Config {
-	return p.Policy.policy().Or(c.Policy.policy())
-}
+func (c *Config) PolicyOf(p Provider) policy.Config { return c.over(p.Policy) }
+
+// PolicyOfTool is that of a tool, likewise.
+func (c *Config) PolicyOfTool(t Tool) policy.Config { return c.over(t.Policy) }
+
+func (c *Config) over(own Policy) policy.Config { return own.policy().Or(c.Policy.policy()) }
 
 func (p *Policy) policy() policy.Config {
 	b := p.Breaker

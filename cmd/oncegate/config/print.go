@@ -39,13 +39,28 @@ func (c *Config) tree(section reflect.Value, path string, comments yaml.CommentM
 		var value any
 		switch {
 		case v.Kind() == reflect.Struct:
+			if f.Tag.Get("optional") != "" && v.IsZero() {
+				continue
+			}
 			m := c.tree(v, p, comments)
 			if len(m) == 0 {
 				continue
 			}
 			value = m
-		case inPartial(p) && v.IsZero(), v.Type() == reflect.TypeFor[prices.Rate]() && v.IsZero():
+		case v.IsZero() && (inPartial(p) || f.Tag.Get("above") != "" && f.Tag.Get("default") == ""):
 			continue
+		case v.Type() == reflect.TypeFor[prices.Rate]() && v.IsZero():
+			continue
+		case v.Kind() == reflect.Map && v.Type().Elem().Kind() == reflect.String:
+			m := yaml.MapSlice{}
+			for _, key := range slices.Sorted(maps.Keys(v.Interface().(map[string]string))) {
+				m = append(m, yaml.MapItem{Key: key, Value: shown(v.MapIndex(reflect.ValueOf(key)), f)})
+				c.note(comments, join(p, key))
+			}
+			value = m
+			if len(m) == 0 {
+				c.noteAbove(comments, p)
+			}
 		case v.Kind() == reflect.Map:
 			m := yaml.MapSlice{}
 			for _, key := range slices.Sorted(maps.Keys(v.Interface().(map[string]Price))) {
@@ -65,9 +80,9 @@ func (c *Config) tree(section reflect.Value, path string, comments yaml.CommentM
 				c.noteAbove(comments, p)
 			}
 		case v.Kind() == reflect.Slice:
-			list := []string{}
+			list := []any{}
 			for j := range v.Len() {
-				list = append(list, shown(v.Index(j), f).(string))
+				list = append(list, shown(v.Index(j), f))
 				c.note(comments, index(p, j))
 			}
 			value = list
@@ -84,7 +99,8 @@ func (c *Config) tree(section reflect.Value, path string, comments yaml.CommentM
 }
 
 func inPartial(path string) bool {
-	return strings.HasPrefix(withoutIndexes(path), "providers[].policy.")
+	plain := withoutIndexes(path)
+	return strings.HasPrefix(plain, "providers[].policy.") || strings.HasPrefix(plain, "tools[].policy.")
 }
 
 func (c *Config) note(comments yaml.CommentMap, path string) {
@@ -97,9 +113,12 @@ func (c *Config) note(comments yaml.CommentMap, path string) {
 	}
 }
 
-// commentPath is where the encoder looks for a comment. Names of prices hold
-// dots; one that holds a quote has no comment.
+// commentPath is where the encoder looks for a comment. Names of prices and
+// of headers hold dots; one that holds a quote has no comment.
 func commentPath(path string) (string, bool) {
+	if list, header, ok := strings.Cut(path, "].headers."); ok && strings.HasPrefix(path, "tools[") {
+		return "$." + list + "].headers.'" + header + "'", !strings.ContainsAny(header, `'\\`)
+	}
 	name, ok := strings.CutPrefix(path, "prices.")
 	end := strings.LastIndexByte(name, '.')
 	if !ok || end < 0 {

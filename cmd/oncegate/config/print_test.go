@@ -25,6 +25,15 @@ providers:
     api_keys: ["${KEY}", hunter2]
     policy: {attempts: 2, backoff: {cap: 1s}}
 models: [{name: "*", targets: [{provider: p}, {provider: p, model: "yes", weight: 0}]}]
+tools:
+  - name: payments
+    base_url: https://api.acmepay.example?key=hunter2
+    headers: {Authorization: "Bearer ${KEY}", x-a.b: hunter2, x-it's: hunter2}
+    upstream_key_header: Idempotency-Key
+    not_executed: [503, 429]
+    probe: {get: "/v1/payments?ref={/ref}&max=$$5", executed: /data/0}
+    policy: {timeouts: {first_byte: 7s}}
+  - {name: mail, base_url: mock, key_fields: [/to], window: 90m, reads: ["POST /search"], replay_headers: [X-Id]}
 prices:
   deepseek-v3.2: {input: 0.42, output: "0.42", cached_input: 0.04}
   "qwen3:8b": {input: 0, output: 0.000000000001, cache_write_5m: 3.75, cache_write_1h: 6}
@@ -44,7 +53,9 @@ func TestPrint(t *testing.T) {
 	for _, want := range []string{
 		"listen: 127.0.0.1:8080 # default", "linger: 0s # env ONCEGATE_DEDUPE_LINGER", "chat: 1h30m # config.yaml:6",
 		"max: 14d # config.yaml:6", "********", "weight: 0 # config.yaml:13", "attempts: 2 # config.yaml:12",
-		"cached_input: 0.04 # config.yaml:15", "input: 0.0 # config.yaml:16", "\n  it's:\n    input: 1.0\n",
+		"Authorization: \"********\" # config.yaml:17", "x-a.b: \"********\" # config.yaml:17", "- 503 # config.yaml:19", "upstream_key_window: 30m # default",
+		"absent_after: 0s # default", "first_byte: 7s # config.yaml:21", "window: 1h30m # config.yaml:22", "base_url: https://api.acmepay.example?********",
+		"cached_input: 0.04 # config.yaml:24", "input: 0.0 # config.yaml:25", "\n  it's:\n    input: 1.0\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
@@ -59,6 +70,7 @@ func TestPrint(t *testing.T) {
 		}
 	}
 	for _, x := range []*Config{c, again} {
+		x.Tools[0].Headers, x.Tools[0].BaseURL = nil, ""
 		x.places, x.Auth.AdminToken, x.Store.Secret, x.Providers[0].APIKeys = nil, "", "", nil
 	}
 	if got, want := fmt.Sprintf("%+v", again), fmt.Sprintf("%+v", c); got != want {

@@ -55,7 +55,7 @@ func describe(visit func(path string, f reflect.StructField, comment string)) {
 				walk(ft, p)
 			case ft.Kind() == reflect.Slice && ft.Elem().Kind() == reflect.Struct:
 				walk(ft.Elem(), p+"[]")
-			case ft.Kind() == reflect.Map:
+			case ft.Kind() == reflect.Map && ft.Elem().Kind() == reflect.Struct:
 				walk(ft.Elem(), p+".NAME")
 			}
 		}

@@ -49,12 +49,16 @@ func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 			dropDefaults(s)
 		}
 		return s
+	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.String:
+		return schema{"type": "object", "additionalProperties": schema{"type": []string{"string", "number"}}}
 	case t.Kind() == reflect.Map:
 		return schema{"type": "object", "additionalProperties": schemaOf(t.Elem(), texts)}
 	case t == reflect.TypeFor[prices.Rate]():
 		return schema{"anyOf": []any{schema{"type": "number", "minimum": 0}, reference}}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 		return schema{"type": "array", "items": schemaOf(t.Elem(), texts)}
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Int:
+		return schema{"type": "array", "items": schema{"anyOf": []any{integer(f), reference}}}
 	case t.Kind() == reflect.Slice:
 		s = schema{"type": "array", "items": schema{"type": "string"}}
 		if def != "" {
@@ -71,14 +75,7 @@ func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 		s = schema{"anyOf": []any{schema{"type": "boolean"}, reference}}
 		s["default"] = def == "true"
 	case t.Kind() == reflect.Int:
-		number := schema{"type": "integer"}
-		if n, err := strconv.Atoi(f.Tag.Get("above")); err == nil {
-			number["exclusiveMinimum"] = n
-		}
-		if n, err := strconv.Atoi(f.Tag.Get("min")); err == nil {
-			number["minimum"] = n
-		}
-		s = schema{"anyOf": []any{number, reference}}
+		s = schema{"anyOf": []any{integer(f), reference}}
 		if n, err := strconv.Atoi(def); err == nil {
 			s["default"] = n
 		}
@@ -104,6 +101,17 @@ func fieldSchema(f reflect.StructField, texts map[string]string) schema {
 		s["default"] = def
 	}
 	return s
+}
+
+// integer is a whole number within the field's bounds.
+func integer(f reflect.StructField) schema {
+	number := schema{"type": "integer"}
+	for tag, word := range map[string]string{"above": "exclusiveMinimum", "min": "minimum", "max": "maximum"} {
+		if n, err := strconv.Atoi(f.Tag.Get(tag)); err == nil {
+			number[word] = n
+		}
+	}
+	return number
 }
 
 // dropDefaults takes the defaults out of a section whose absent keys mean

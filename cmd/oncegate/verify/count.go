@@ -32,17 +32,29 @@ func (c counter) reset(ctx context.Context) error {
 	return err
 }
 
-// calls is how many requests reached the mock so far, whole or in part.
-func (c counter) calls(ctx context.Context) (int64, error) {
+// counts is what a mock saw.
+type counts struct {
+	calls      int64 // requests that reached it, whole or in part
+	executions int64 // writes that had their effect
+	resources  int64 // payments and refunds made
+}
+
+// since is what was counted after before.
+func (c counts) since(before counts) counts {
+	return counts{c.calls - before.calls, c.executions - before.executions, c.resources - before.resources}
+}
+
+// counts is what the mock saw so far.
+func (c counter) counts(ctx context.Context) (counts, error) {
 	body, err := c.ask(ctx, http.MethodGet, "stats", nil)
 	if err != nil {
-		return 0, err
+		return counts{}, err
 	}
 	var s mock.Stats
 	if err := json.Unmarshal(body, &s); err != nil {
-		return 0, fmt.Errorf("the counts of the mock at %s are not readable: %w", c.base, err)
+		return counts{}, fmt.Errorf("the counts of the mock at %s are not readable: %w", c.base, err)
 	}
-	return s.Requests + s.Partial, nil
+	return counts{s.Requests + s.Partial, s.Executions, s.Resources}, nil
 }
 
 func (c counter) ask(ctx context.Context, method, what string, body []byte) ([]byte, error) {

@@ -18,7 +18,10 @@ type Expect struct {
 	Headers                 []HeaderPart // in the order of the file
 	Contains                []string     // parts of the body
 	JSON                    []Member     // of the body
-	Upstream                *Window      // calls that the mock saw; of a step or of all
+	// What the mock counted; of a step or of all.
+	Upstream   *Window // calls that reached it
+	Executions *Window // writes that had their effect
+	Resources  *Window // what was made there
 }
 
 // Words is what a word of an answer may be: one of Any, or over all answers of
@@ -55,9 +58,9 @@ type verdict struct {
 	unchecked []string // why something was not
 }
 
-// judge compares answers with what is expected of them. calls are those that
-// the mock saw meanwhile; nil: nobody counted.
-func (e *Expect) judge(answers []*answer, calls *int64) (v verdict) {
+// judge compares answers with what is expected of them. saw is what the mock
+// counted meanwhile; nil: nobody counted.
+func (e *Expect) judge(answers []*answer, saw *counts) (v verdict) {
 	v.words("status", e.Status, answers, func(a *answer) string { return a.status })
 	v.words("outcome", e.Outcome, answers, func(a *answer) string { return a.header.Get("Oncegate-Outcome") })
 	v.words("reason", e.Reason, answers, func(a *answer) string { return a.header.Get("Oncegate-Reason") })
@@ -89,17 +92,39 @@ func (e *Expect) judge(answers []*answer, calls *int64) (v verdict) {
 			return string(m.Value), short(string(saw)), sameJSON(saw, m.Value)
 		})
 	}
-	if w := e.Upstream; w != nil {
-		if calls == nil {
-			v.unchecked = append(v.unchecked, "upstream: nobody counts the calls: mock_url says where the mock listens")
-			return v
-		}
-		v.checked++
-		if !w.holds(*calls) {
-			v.fail("upstream", w.show(whole), fmt.Sprintf("%d calls", *calls), 1, 1)
+	if saw == nil {
+		v.uncounted(e)
+		return v
+	}
+	v.count("upstream", e.Upstream, saw.calls, "calls")
+	v.count("executions", e.Executions, saw.executions, "")
+	v.count("resources", e.Resources, saw.resources, "")
+	return v
+}
+
+// uncounted notes what nobody can tell without a mock to ask.
+func (v *verdict) uncounted(e *Expect) {
+	var what []string
+	for _, c := range []struct {
+		name string
+		want *Window
+	}{{"upstream", e.Upstream}, {"executions", e.Executions}, {"resources", e.Resources}} {
+		if c.want != nil {
+			what = append(what, c.name)
 		}
 	}
-	return v
+	if len(what) > 0 {
+		v.unchecked = append(v.unchecked, strings.Join(what, ", ")+": nobody counts the calls: mock_url says where the mock listens")
+	}
+}
+
+func (v *verdict) count(what string, w *Window, saw int64, unit string) {
+	if w == nil {
+		return
+	}
+	if v.checked++; !w.holds(saw) {
+		v.fail(what, w.show(whole), strings.TrimSpace(whole(saw)+" "+unit), 1, 1)
+	}
 }
 
 func (v *verdict) add(w verdict) {
@@ -166,11 +191,11 @@ func (v *verdict) words(what string, w *Words, answers []*answer, of func(*answe
 	want := maps.Clone(w.Counts)
 	maps.DeleteFunc(want, func(_ string, n int) bool { return n == 0 })
 	if !maps.Equal(saw, want) {
-		v.fail(what, counts(w.Counts), counts(saw), 1, 1)
+		v.fail(what, tallied(w.Counts), tallied(saw), 1, 1)
 	}
 }
 
-func counts(m map[string]int) string {
+func tallied(m map[string]int) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		parts = append(parts, fmt.Sprintf("%d %s", m[k], cmp.Or(k, "none")))

@@ -73,7 +73,7 @@ func (s *Scenario) Play(ctx context.Context, on Stage) (lines []Line, err error)
 		}()
 	}
 	begin := time.Now()
-	first, err := p.calls(ctx)
+	first, err := p.counts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +86,12 @@ func (s *Scenario) Play(ctx context.Context, on Stage) (lines []Line, err error)
 		lines = append(lines, l)
 	}
 	if s.Total != nil {
-		calls, err := p.since(ctx, first)
+		saw, err := p.since(ctx, first)
 		if err != nil {
 			return lines, err
 		}
 		l := Line{File: s.File, Line: s.totalLine, Name: allSteps, Elapsed: time.Since(begin)}
-		l.judged(s.Total.judge(nil, calls))
+		l.judged(s.Total.judge(nil, saw))
 		lines = append(lines, l)
 	}
 	return lines, nil
@@ -116,19 +116,19 @@ type play struct {
 	extra http.Header
 }
 
-// calls is what the mock has counted so far; nil: there is none to ask.
-func (p *play) calls(ctx context.Context) (*int64, error) {
+// counts is what the mock has counted so far; nil: there is none to ask.
+func (p *play) counts(ctx context.Context) (*counts, error) {
 	if p.Mock == "" {
 		return nil, nil
 	}
-	n, err := p.mock.calls(ctx)
+	n, err := p.mock.counts(ctx)
 	return &n, err
 }
 
-func (p *play) since(ctx context.Context, before *int64) (*int64, error) {
-	now, err := p.calls(ctx)
+func (p *play) since(ctx context.Context, before *counts) (*counts, error) {
+	now, err := p.counts(ctx)
 	if now != nil && before != nil {
-		*now -= *before
+		*now = now.since(*before)
 	}
 	return now, err
 }
@@ -138,7 +138,7 @@ func (p *play) step(ctx context.Context, st *Step) (Line, error) {
 	if err := pause(ctx, st.Wait); err != nil {
 		return l, err
 	}
-	before, err := p.calls(ctx)
+	before, err := p.counts(ctx)
 	if err != nil {
 		return l, err
 	}
@@ -153,7 +153,7 @@ func (p *play) step(ctx context.Context, st *Step) (Line, error) {
 	if ctx.Err() != nil {
 		return l, context.Cause(ctx)
 	}
-	calls, err := p.since(ctx, before)
+	saw, err := p.since(ctx, before)
 	if err != nil {
 		return l, err
 	}
@@ -163,7 +163,7 @@ func (p *play) step(ctx context.Context, st *Step) (Line, error) {
 		v.add(st.Asks[i].Expect.judge(some, nil))
 		all = append(all, some...)
 	}
-	v.add(st.Expect.judge(all, calls))
+	v.add(st.Expect.judge(all, saw))
 	l.judged(v)
 	return l, nil
 }

@@ -114,7 +114,7 @@ func (r *reader) top(body ast.Node, data []byte) {
 		key{"steps", func(n ast.Node, path string) { r.list(n, path, r.step) }},
 		key{"expect", func(n ast.Node, path string) {
 			s.Total, s.totalLine = &Expect{}, lineOf(n)
-			r.section(n, path, r.upstreamKey(s.Total))
+			r.section(n, path, r.countKeys(s.Total)...)
 		}},
 	)
 	r.config(configured)
@@ -266,7 +266,7 @@ func (r *reader) step(n ast.Node, path string) {
 			}
 		}},
 		{"expect", func(n ast.Node, path string) {
-			r.section(n, path, append(r.answerKeys(&s.Expect), r.upstreamKey(&s.Expect))...)
+			r.section(n, path, append(r.answerKeys(&s.Expect), r.countKeys(&s.Expect)...)...)
 		}},
 	}
 	for _, k := range r.askKeys(&one) {

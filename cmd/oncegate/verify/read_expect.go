@@ -52,8 +52,13 @@ func (r *reader) answerKeys(e *Expect) []key {
 	}
 }
 
-func (r *reader) upstreamKey(e *Expect) key {
-	return key{"upstream", func(n ast.Node, path string) { e.Upstream = r.numbers(n, path) }}
+// countKeys are what can be expected of the mock's counts.
+func (r *reader) countKeys(e *Expect) []key {
+	return []key{
+		{"upstream", func(n ast.Node, path string) { e.Upstream = r.numbers(n, path) }},
+		{"executions", func(n ast.Node, path string) { e.Executions = r.numbers(n, path) }},
+		{"resources", func(n ast.Node, path string) { e.Resources = r.numbers(n, path) }},
+	}
 }
 
 // wordKey reads a word, a list of those that will do, or how many of each.

@@ -1,0 +1,215 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.uber.org/zap"
+
+	"oncegate/cache"
+	"oncegate/providers"
+)
+
+// probes ask the APIs that can tell what became of writes whose outcome is
+// unknown, each with backoff, until somebody knows.
+type probes struct {
+	g     *Gateway
+	tools bool // some tool can be asked
+
+	mu     sync.Mutex
+	asking map[cache.Key]bool
+}
+
+const (
+	probeFirst  = time.Second      // the wait after the first time that was in vain; doubled with each one
+	probeMost   = time.Minute      // up to this
+	probeLook   = 30 * time.Second // how often the store is asked for outcomes that another node left
+	probesMost  = 256              // asked for at once; the others wait for the next look
+	probeListed = 200
+	proberName  = "probe" // the actor, in trails and in the audit
+)
+
+func newProbes(g *Gateway) *probes {
+	p := &probes{g: g, asking: make(map[cache.Key]bool)}
+	for _, t := range g.tools {
+		p.tools = p.tools || t.Probe != nil
+	}
+	return p
+}
+
+// start looks for what dead processes left, now and then again.
+func (p *probes) start() {
+	if p.tools {
+		go p.look()
+	}
+}
+
+func (p *probes) look() {
+	tick := time.NewTicker(probeLook)
+	defer tick.Stop()
+	for {
+		for cursor := ""; ; {
+			page, next, err := p.g.opt.Store.Records(context.Background(), cache.Filter{State: cache.Unknown}, cursor, probeListed)
+			if err != nil {
+				p.g.log.Warn("the unknown outcomes could not be listed", zap.Error(err))
+				break
+			}
+			for i := range page {
+				p.add(page[i].Key, page[i].About)
+			}
+			if cursor = next; cursor == "" {
+				break
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-p.g.workers.stop:
+			return
+		}
+	}
+}
+
+// add has an outcome asked for, if its tool can be asked.
+func (p *probes) add(k cache.Key, about cache.About) {
+	t := p.g.tools[about.Tool]
+	if t == nil || t.Probe == nil || about.Probe == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asking[k] || len(p.asking) >= probesMost {
+		return
+	}
+	p.asking[k] = true
+	go p.ask(k, t)
+}
+
+func (p *probes) ask(k cache.Key, t *tool) {
+	defer func() {
+		p.mu.Lock()
+		delete(p.asking, k)
+		p.mu.Unlock()
+	}()
+	for wait := probeFirst; ; wait = min(2*wait, probeMost) {
+		if p.once(k, t) {
+			return
+		}
+		timer := time.NewTimer(wait/2 + time.Duration(rand.Int64N(int64(wait))))
+		select {
+		case <-timer.C:
+		case <-p.g.workers.stop:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// once asks once. It says whether that was the last time.
+func (p *probes) once(k cache.Key, t *tool) (over bool) {
+	rec, err := p.g.opt.Store.Record(context.Background(), k)
+	switch {
+	case errors.Is(err, cache.ErrNone):
+		return true
+	case err != nil:
+		return false
+	case rec.State != cache.Unknown:
+		return true
+	}
+	found, head, body, err := t.probe(p.g, &rec)
+	if err != nil {
+		p.g.log.Info("a probe learned nothing", zap.String("tool", t.Name), zap.String("key", keyText(k)), zap.Error(err))
+		return false
+	}
+	r := cache.Resolution{Nonce: cache.NewNonce(), Fence: rec.Fence, Actor: proberName}
+	switch {
+	case found:
+		r.Result = cache.Result{State: cache.Completed, Status: head.Status, Size: int64(len(body)), Sum: sha256.Sum256(body), Frames: []cache.Frame{
+			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
+		r.Keep, r.Memory = p.g.opt.ToolTTL, max(p.g.opt.ToolTTL, p.g.opt.Tombstone)
+		r.Reason = "the API has it"
+	case t.Probe.AbsentAfter > 0 && time.Since(rec.Dispatched) >= t.Probe.AbsentAfter:
+		r.Result.State = cache.Released
+		r.Reason = "the API does not have it, " + t.Probe.AbsentAfter.String() + " after it was sent"
+	default:
+		return false
+	}
+	err = p.g.opt.Store.Resolve(context.Background(), k, r)
+	return err == nil || errors.Is(err, cache.ErrSettled) || errors.Is(err, cache.ErrNone)
+}
+
+// probe asks the API whether it executed a write.
+func (t *tool) probe(g *Gateway, rec *cache.Record) (found bool, head *cache.Head, body []byte, _ error) {
+	ctx, cancel := context.WithTimeout(context.Background(), t.Policy.Timeouts.FirstByte)
+	defer cancel()
+	path, query, _ := strings.Cut(strings.ReplaceAll(rec.About.Probe, "{upstream_key}", g.upstreamKey(rec.Key, rec.Origin)), "?")
+	answer, failed := t.Upstream.Try(ctx, &providers.ToolCall{Method: http.MethodGet, Path: path, Query: query, Header: http.Header{}})
+	if failed != nil {
+		return false, nil, nil, failed
+	}
+	defer answer.Close()
+	switch status := answer.Status(); {
+	case status == http.StatusNotFound:
+		return false, nil, nil, nil
+	case status < 200 || status > 299:
+		return false, nil, nil, errors.New("it answered with status " + strconv.Itoa(status))
+	}
+	body, err := io.ReadAll(io.LimitReader(answer, g.opt.MaxAnswer-maxHead+1))
+	if err != nil {
+		return false, nil, nil, err
+	}
+	if int64(len(body)) > g.opt.MaxAnswer-maxHead {
+		return false, nil, nil, errors.New("its answer is larger than store.max_body")
+	}
+	value, err := pointInto(body).at(t.Probe.Executed)
+	if err != nil {
+		return false, nil, nil, err
+	}
+	switch value.Kind() {
+	case 0, 'n', 'f':
+		return false, nil, nil, nil
+	}
+	shared, _ := t.split(answer.Header())
+	return true, &cache.Head{Status: answer.Status(), Header: shared, Target: t.Name}, body, nil
+}
+
+// fillProbe puts values of a write's body where a probe's template points at
+// them, escaped; {upstream_key} stays, to be filled in when it is asked. Empty: it
+// can't be asked about, for a value is missing, or one that would ask about
+// something else: an empty one about all, dots about what stands above.
+func fillProbe(template string, body []byte) string {
+	var b strings.Builder
+	in := pointInto(body)
+	for rest := template; ; {
+		before, after, found := strings.Cut(rest, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		name, tail, _ := strings.Cut(after, "}")
+		if rest = tail; name == "upstream_key" {
+			b.WriteString("{upstream_key}")
+			continue
+		}
+		v, err := in.at(name)
+		text := string(v)
+		if err == nil && v.Kind() == '"' {
+			var plain []byte
+			plain, err = jsontext.AppendUnquote(nil, v)
+			text = string(plain)
+		}
+		if kind := v.Kind(); err != nil || kind != '"' && kind != '0' || strings.Trim(text, ".") == "" {
+			return ""
+		}
+		b.WriteString(strings.ReplaceAll(url.QueryEscape(text), "+", "%20")) // fits a path and a query
+	}
+}
