@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"oncegate/cache"
 )
@@ -72,9 +73,13 @@ func (s *Store) save(sh *shard, w *write, sums []byte) {
 // enqueue gives the writer a change of the record to what next is. done is
 // called with the shard locked, which it is here too.
 func (s *Store) enqueue(sh *shard, w, next *write, o writeOp, done func(error)) {
-	// What could not be booked before goes with it.
-	o.sums, o.audit = append(o.sums, w.owing...), append(w.told, o.audit...)
-	w.owing, w.told = nil, nil
+	// What could not be booked or told before goes with it. Of a step that is
+	// waited for, that alone is to be tried again: its caller sends the rest.
+	owing, told := w.owing, w.told
+	o.sums, o.audit = append(slices.Clip(o.sums), owing...), append(slices.Clip(o.audit), told...)
+	if w.owing, w.told = nil, nil; !o.sync {
+		owing, told = o.sums, o.audit
+	}
 	if !o.erase {
 		o.row = s.rowOfWrite(next, w.row == next.fence)
 	}
@@ -97,7 +102,7 @@ func (s *Store) enqueue(sh *shard, w, next *write, o writeOp, done func(error)) 
 			w.unsaved = false
 			w.stored = !o.erase || w.queued > 0
 		} else {
-			w.owing, w.told = append(w.owing, o.sums...), append(w.told, o.audit...)
+			w.owing, w.told = append(w.owing, owing...), append(w.told, told...)
 			w.row = 0 // it may be there or not
 		}
 		done(err)
