@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,36 @@ func TestToolsLateAnswer(t *testing.T) {
 			wantCalls(t, b.api, 1)
 		})
 	}
+}
+
+// The same for a late answer in events, and for one too large to keep.
+func TestToolsLateAnswerInAnotherForm(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, harness.Map{"policy": harness.Map{"timeouts": harness.Map{"first_byte": "300ms"}}}, harness.Config{"store.max_body": "256KiB"})
+	events, large := make(chan struct{}), make(chan struct{})
+	body := strings.Repeat("0123456789abcdef", 64<<10)
+	b.api.Script(b.runsThen(up.Gate(events), up.SSE("one", "two")), b.runsThen(up.Gate(large), up.Status(200, body, "Content-Type: text/plain")))
+	for _, key := range []string{"events", "large"} {
+		unknown.wantTool(t, b.pay(key, order))
+	}
+	close(events)
+	close(large)
+	var a *harness.Answer
+	for _, key := range []string{"events", "large"} {
+		harness.Eventually(t, harness.Patience, "it is heard", func() bool {
+			a = b.pay(key, order)
+			return a.Status != 424
+		})
+		if key == "large" {
+			wantGone(t, a, 200, body)
+			continue
+		}
+		wantShared(t, a, "replayed", "key")
+		if got := harness.Data(a.Body); len(got) != 2 || a.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%q %v", got, a.Header)
+		}
+	}
+	b.wantRuns(2)
 }
 
 // A late answer of a run that another one followed changes nothing.
