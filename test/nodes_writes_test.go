@@ -420,12 +420,18 @@ func TestNodesWritesAreResolved(t *testing.T) {
 	wantPaid(t, charge(a, "two"), 4, "executed")
 	wantPaid(t, charge(b, "two"), 4, "replayed")
 	wantWrites(t, u, 4, a, b)
+	// Of one that ran anew the record tells the new run; the audit forgets nothing.
+	audit := ask(t, b, "/api/audit")
 	for i, reason := range []string{"found in the statement", "not in the statement"} {
-		if events := record(t, a, keys[i]).Get("events").Raw; !strings.Contains(events, reason) {
-			t.Errorf("the events of %s: %s", keys[i], events)
+		entry := gjson.Get(audit, `audit.#(key=="`+keys[i]+`")`)
+		if entry.Get("reason").String() != reason || entry.Get("actor").String() == "" {
+			t.Errorf("the audit of %s: %s", keys[i], audit)
 		}
-		if out := recordsCommand(t, b, "show", keys[i]); !strings.Contains(out, reason) {
-			t.Errorf("shown of %s: %s", keys[i], out)
-		}
+	}
+	if events := record(t, a, keys[0]).Get("events").Raw; !strings.Contains(events, "found in the statement") {
+		t.Errorf("its events are %s", events)
+	}
+	if out := recordsCommand(t, b, "show", keys[0]); !strings.Contains(out, "found in the statement") {
+		t.Errorf("shown is %s", out)
 	}
 }
