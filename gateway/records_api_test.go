@@ -27,18 +27,13 @@ type books struct {
 func newBooks(t *testing.T, change func(*gateway.Options)) *books {
 	b := &books{}
 	b.house = newHouse(t, func(http.ResponseWriter, *http.Request) {}, func(o *gateway.Options) {
-		b.store = withWrites(o.Store)
-		o.Store = b.store
+		b.store = o.Store
 		o.ToolTTL, o.Tombstone = time.Hour, 48*time.Hour
 		if change != nil {
 			change(o)
 		}
 	})
 	return b
-}
-
-func withWrites(s cache.Store) cache.Store {
-	return &writes{Store: s, recs: map[cache.Key]*cache.Record{}}
 }
 
 // claim is that of a write whose key is named so.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"strings"
 
 	"oncegate/cache"
 	"oncegate/providers"
@@ -18,7 +19,7 @@ type toolCall struct {
 
 // readTool understands a call of a tool, or refuses it.
 func (g *Gateway) readTool(w http.ResponseWriter, r *http.Request, ev *event, who principal) (*call, *refusal) {
-	name, path := toolPath(r.URL.EscapedPath())
+	name, path := toolPath(sentPath(r))
 	t := g.tools[name]
 	switch {
 	case t == nil:
@@ -56,6 +57,15 @@ func (g *Gateway) readTool(w http.ResponseWriter, r *http.Request, ev *event, wh
 		}
 	}
 	return c, nil
+}
+
+// sentPath is a request's path as it was sent: net/url writes some paths anew.
+func sentPath(r *http.Request) string {
+	uri, _, _ := strings.Cut(r.RequestURI, "?")
+	if !strings.HasPrefix(uri, "/") { // as proxies are asked
+		return r.URL.EscapedPath()
+	}
+	return uri
 }
 
 // readWrite finds the key of a write, and says what its record tells of it.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"math/rand/v2"
@@ -132,7 +133,7 @@ func (p *probes) once(k cache.Key, t *tool) (over bool) {
 	r := cache.Resolution{Nonce: cache.NewNonce(), Fence: rec.Fence, Actor: proberName}
 	switch {
 	case found:
-		r.Result = cache.Result{State: cache.Completed, Status: head.Status, Size: int64(len(body)), Frames: []cache.Frame{
+		r.Result = cache.Result{State: cache.Completed, Status: head.Status, Size: int64(len(body)), Sum: sha256.Sum256(body), Frames: []cache.Frame{
 			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
 		r.Keep, r.Memory = p.g.opt.ToolTTL, max(p.g.opt.ToolTTL, p.g.opt.Tombstone)
 		r.Reason = "the API has it"

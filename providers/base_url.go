@@ -64,11 +64,15 @@ func (b *base) join(path, query string) *url.URL {
 	if path != "" && path[0] != '/' {
 		path = "/" + path
 	}
-	u := &url.URL{Scheme: b.scheme, Host: b.host, Path: b.path + path, RawQuery: b.mergeQuery(escapeRest(query, inQuery))}
+	// net/url goes by RawPath as long as it is Path escaped, and would escape
+	// parentheses and the like by itself.
+	u := &url.URL{Scheme: b.scheme, Host: b.host, RawPath: b.rawPath + path, RawQuery: b.mergeQuery(escapeRest(query, inQuery))}
+	u.Path = u.RawPath
+	if strings.IndexByte(u.RawPath, '%') < 0 {
+		return u
+	}
 	if plain, err := url.PathUnescape(path); err == nil {
-		// net/url goes by RawPath as long as it is Path escaped, and would
-		// escape parentheses and the like by itself.
-		u.Path, u.RawPath = b.path+plain, b.rawPath+path
+		u.Path = b.path + plain
 	}
 	return u
 }

@@ -1,7 +1,7 @@
 // Package providers speaks each upstream's wire format: it sends one attempt,
 // says how far it came when it fails, and reads an answer in whole pieces,
-// byte for byte as they came. It knows nothing of records, of retries or of
-// who asked.
+// byte for byte as they came. A Tool does so for an HTTP API of which nothing
+// is known. It knows nothing of records, of retries or of who asked.
 package providers
 
 import (

@@ -2,6 +2,7 @@ package test
 
 import (
 	"testing"
+	"time"
 
 	"oncegate/test/harness"
 	"oncegate/test/up"
@@ -15,7 +16,7 @@ func TestToolsReads(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, search)
 	for _, c := range []struct{ method, path, body string }{
-		{"GET", pay + "/7?expand=all", ""}, {"HEAD", pay + "/7", ""}, {"OPTIONS", pay, ""},
+		{"GET", pay + "/7?expand=all", ""}, {"GET", pay, `{"filter":1}`}, {"HEAD", pay + "/7", ""}, {"OPTIONS", pay, ""},
 		{"POST", "/tools/pay/v1/search", `{"q":"rent"}`}, {"POST", "/tools/pay/v1/search?page=2", `{"q":"rent"}`},
 	} {
 		for name, fault := range map[string]up.Step{
@@ -93,6 +94,27 @@ func TestToolsReadThatFails(t *testing.T) {
 	if n := b.Metrics().Sum("oncegate_unknown_outcomes"); n != 0 {
 		t.Errorf("%v unknown outcomes of reads", n)
 	}
+}
+
+// A read that its client left is let go, and not tried again.
+func TestToolsReadIsLetGo(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, search)
+	gate := make(chan struct{})
+	defer close(gate)
+	b.api.Script(up.Gate(gate))
+	p := b.Go("/tools/pay/v1/search", `{}`)
+	b.api.Call(1)
+	p.Leave()
+	if !b.api.Call(1).Left(2 * time.Second) {
+		t.Error("the API was not let go")
+	}
+	problem{504, "upstream_timeout", "false", "failed", "deadline", ""}.wantTool(t, b.Get(pay, "Oncegate-Timeout: 300ms"))
+	if !b.api.Call(2).Left(2 * time.Second) {
+		t.Error("the API was not let go after the client's deadline")
+	}
+	idle(t, b.Gateway)
+	wantCalls(t, b.api, 2)
 }
 
 // A read in events is live too.

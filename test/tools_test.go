@@ -43,6 +43,7 @@ func openBankAt(t *testing.T, api *up.Server, tool harness.Map, changes ...any) 
 	changes = append([]any{harness.Config{
 		"tools":                      []any{harness.Tool("pay", api.URL(), tool)},
 		"policy.breaker.enabled":     false, // most cases are about failures, and each about its own
+		"policy.budget.floor":        1000,
 		"policy.timeouts.first_byte": "20s",
 	}}, changes...)
 	b.Gateway = harness.Start(t, api.URL(), changes...)

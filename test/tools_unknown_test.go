@@ -133,6 +133,26 @@ func TestToolsLateAnswerAfterAnotherRun(t *testing.T) {
 	}
 }
 
+// Run again knowingly, and nothing came of it: the first run is as much in
+// doubt as it was.
+func TestToolsAnotherRunThatDidNothing(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, harness.Map{"not_executed": []any{503}, "policy": harness.Map{"attempts": 2}})
+	for i, did := range []up.Step{up.Fail(503, "busy"), up.Fail(429, "slow_down"), up.Fail(401, "who_are_you")} {
+		key := fmt.Sprint("k", i)
+		b.api.Script(b.lost, did)
+		unknown.wantTool(t, b.pay(key, order))
+		if a := b.pay(key, order, "Oncegate-Retry-Unknown: 1"); a.Status != 503 && a.Status != 429 && a.Status != 401 && a.Status != 424 {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+		b.api.Script(b.paid)
+		unknown.wantTool(t, b.pay(key, order))
+		reused.wantTool(t, b.pay(key, `{"amount":11}`, "Oncegate-Retry-Unknown: 1"))
+		b.wantRuns(2*i + 1)
+		wantReceipt(t, b.pay(key, order, "Oncegate-Retry-Unknown: 1"), 2*i+2, "executed", "")
+	}
+}
+
 // Those who wait with the first one are told what it is told.
 func TestToolsFollowersOfAnUnknown(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ func TestToolsRefusedConnections(t *testing.T) {
 		t.Run(strconv.Quote(key), func(t *testing.T) {
 			t.Parallel()
 			api, open := up.Closed(t)
-			b := openBankAt(t, api, harness.Map{"policy": harness.Map{"attempts": 30}}, harness.Config{"policy.total_attempts": 30, "policy.budget.floor": 1000})
+			b := openBankAt(t, api, harness.Map{"policy": harness.Map{"attempts": 30}}, harness.Config{"policy.total_attempts": 30})
 			p := b.goPay(key, order)
 			settled(t, b.Gateway, 2)
 			open()

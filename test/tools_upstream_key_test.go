@@ -106,6 +106,46 @@ func TestToolsUpstreamKeyAsksAgain(t *testing.T) {
 	}
 }
 
+// An attempt that was given up waiting for goes on beside the next one, and its
+// answer, when it comes, changes nothing.
+func TestToolsUpstreamKeyAfterATimeOut(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, harness.Map{"upstream_key_header": "Idempotency-Key", "policy": harness.Map{"timeouts": harness.Map{"first_byte": "300ms"}}})
+	gate := make(chan struct{})
+	b.honours(up.Seq(up.Gate(gate), up.Status(201, receipt(99))))
+	a := b.pay("k", order)
+	wantReceipt(t, a, 1, "executed", "")
+	if got := a.Header.Get("Oncegate-Attempts"); got != "2" {
+		t.Errorf("%s attempts", got)
+	}
+	close(gate)
+	idle(t, b.Gateway)
+	wantReceipt(t, b.pay("k", order), 1, "replayed", "key")
+	keys := b.upstreamKeys(1)
+	if len(keys) != 2 || keys[0] != keys[1] {
+		t.Errorf("the API was sent the keys %q", keys)
+	}
+	b.wantRuns(1)
+}
+
+// What a later attempt is refused with says nothing of the one that was lost.
+func TestToolsUpstreamKeyDoubtStays(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, harness.Map{"upstream_key_header": "Idempotency-Key", "not_executed": []any{503}})
+	for i, status := range []int{401, 429, 503} {
+		b.honours(up.Cut, up.Fail(status, "no"), up.Fail(status, "no"))
+		key := []string{"k1", "k2", "k3"}[i]
+		a := b.pay(key, order)
+		unknown.wantTool(t, a)
+		if !names(a, status) {
+			t.Errorf("the API's %d is not named: %s", status, a.Body)
+		}
+		reused.wantTool(t, b.pay(key, `{"amount":11}`))
+		b.honours() // it knows no key of before, and answers the next call
+		b.wantRuns(i + 1)
+	}
+}
+
 // Once the API has forgotten our key, asking would be running it again.
 func TestToolsUpstreamKeyWindow(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"oncegate/test/harness"
 	"oncegate/test/up"
@@ -83,6 +84,23 @@ func TestToolsNotExecutedIsRetried(t *testing.T) {
 	// What the list does not have is as doubtful as ever.
 	b.api.Script(b.runsThen(up.Fail(502, "broken")))
 	unknown.wantTool(t, b.pay("k502", order))
+}
+
+// While it waits to be tried again a write is nobody else's, however short the
+// lease is.
+func TestToolsWaitsLongerThanItsLease(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, nil, harness.Config{"store.lease": "1s"})
+	b.api.Script(up.Fail(429, "slow_down", "Retry-After: 2"), b.paid)
+	first := b.goPay("k", order)
+	settled(t, b.Gateway, 1)
+	begun := time.Now()
+	harness.Eventually(t, harness.Patience, "the lease would be over", func() bool { return time.Since(begun) > 1500*time.Millisecond })
+	second := b.goPay("k", order)
+	following(t, b.Gateway, 1)
+	wantReceipt(t, first.Answer(), 1, "executed", "")
+	wantReceipt(t, second.Answer(), 1, "coalesced", "key")
+	wantCalls(t, b.api, 2)
 }
 
 // The write ran, and its answer broke off: it is never run again.

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -155,6 +156,49 @@ func TestIndexesForget(t *testing.T) {
 				t.Errorf("doubts: %v, %v", d, err)
 			}
 		})
+	}
+}
+
+// However long nobody looks, nothing that may have been sent is forgotten.
+func TestWhatWasSentNeverExpires(t *testing.T) {
+	t.Parallel()
+	clock := redistest.NewClock(t)
+	s := mustOpen(t, clock.Start().URL(), Options{})
+	still(t, s)
+	knowingly := func(k byte) cache.Claim {
+		c := write(k)
+		c.Write.Knowingly = true
+		return c
+	}
+	for k := range byte(4) {
+		h, _, err := sends(t, s, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k > 0 {
+			if err := s.Settle(t.Context(), h, ended(cache.Unknown)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if k > 1 { // run again: claimed, or withdrawn
+			h = mustClaim(t, s, knowingly(k), cache.Lead)
+		}
+		if k > 2 {
+			err := s.Dispatch(t.Context(), h, cache.NewNonce())
+			if err = errors.Join(err, s.Withdraw(t.Context(), h, cache.NewNonce())); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Renew(t.Context(), h, lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	clock.Pass(1000 * time.Hour)
+	for k := range byte(4) {
+		mustClaim(t, s, write(k), cache.InDoubt)
+	}
+	if d, err := s.Doubts(t.Context()); err != nil || d["payments"] != 4 {
+		t.Errorf("doubts: %v, %v", d, err)
 	}
 }
 

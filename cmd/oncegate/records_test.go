@@ -169,7 +169,7 @@ func TestRecordsShow(t *testing.T) {
 		`^AT  +AFTER  +EVENT  +RUN  +STATUS  +WHAT$`, at+`- +claimed +1 +-$`, at+`\+\S+s +dispatched +1 +-$`, at+`\+\S+s +unknown +1 +-$`)
 
 	s.mock.Script(mock.Step{Status: 500})
-	_, _, header := s.write("payments", "said nothing")
+	_, _, header := s.write("payments", "mute")
 	_, out, _ = s.records("show", header.Get("Oncegate-Key"))
 	s.matches(out, `^upstream +answered 500, which does not say`, at+`\+\S+s +unknown +1 +500$`)
 

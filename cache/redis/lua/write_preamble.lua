@@ -113,8 +113,9 @@ local function want(w, name)
   if not w.wanted and w.node then redis.call('PUBLISH', w.node, name .. ' ' .. w.fence) end
 end
 
--- heard answers a durable step that is sent again: it writes, so that who waits
--- for the replicas waits for what the step wrote, too.
+-- heard answers a durable step that is sent again. It writes, for waiting for the
+-- replicas is promised for what the connection itself wrote, and the step may
+-- have come by another.
 local function heard()
   redis.call('HSET', RECORD, 'again', 1)
   return {'ok'}
