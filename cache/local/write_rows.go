@@ -207,7 +207,8 @@ func (s *Store) scanWrite(row interface{ Scan(...any) error }, w *write) error {
 }
 
 // recoverWrites makes what a dead process had dispatched unknown, books what
-// it comes to, and frees what was only claimed.
+// it comes to, and frees what was only claimed. Each condition begins with the
+// index's own, which SQLite does not see in a narrower one.
 func (s *Store) recoverWrites(ctx context.Context, tx *sql.Tx) error {
 	now := s.opened
 	at, err := json.Marshal(now)
@@ -218,8 +219,8 @@ func (s *Store) recoverWrites(ctx context.Context, tx *sql.Tx) error {
 		text string
 		args []any
 	}{
-		{"DELETE FROM writes WHERE state = 5 AND NOT doubt", nil},
-		{"INSERT INTO booked (sums) SELECT lapses FROM writes WHERE state = 1 AND lapses IS NOT NULL", nil},
+		{"DELETE FROM writes WHERE state IN (1, 5) AND state = 5 AND NOT doubt", nil},
+		{"INSERT INTO booked (sums) SELECT lapses FROM writes WHERE state IN (1, 5) AND state = 1 AND lapses IS NOT NULL", nil},
 		{`UPDATE writes SET state = 6, lost = 1, settled = ?, lapses = NULL,
 			trail = json_insert(trail, '$[#]', json_object('at', json(?), 'what', ?, 'fence', fence)) WHERE state IN (1, 5)`,
 			[]any{now.UnixNano(), string(at), cache.StepLapsed}},

@@ -565,3 +565,29 @@ func TestDispatchIsSynced(t *testing.T) {
 		t.Error("it syncs what nobody waits for")
 	}
 }
+
+// TestStartScansNoRows: what a start looks for, and what the sweeper does, is
+// found by an index however many rows there are.
+func TestStartScansNoRows(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	for _, query := range []string{
+		"DELETE FROM writes WHERE state IN (1, 5) AND state = 5 AND NOT doubt",
+		"SELECT lapses FROM writes WHERE state IN (1, 5) AND state = 1 AND lapses IS NOT NULL",
+		"UPDATE writes SET state = 6 WHERE state IN (1, 5)",
+		"SELECT tool, count(*) FROM writes WHERE state = 6 GROUP BY tool",
+		"SELECT rowid, size FROM writes WHERE state = 2 AND expires <= 1 ORDER BY expires LIMIT 1",
+		"SELECT rowid, 0 FROM writes WHERE state = 7 AND forgotten <= 1 ORDER BY forgotten LIMIT 1",
+	} {
+		rows, err := s.db.Query("EXPLAIN QUERY PLAN " + query)
+		check(t, err)
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			check(t, rows.Scan(&id, &parent, &unused, &detail))
+			if strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "USING") {
+				t.Errorf("%s: %s", query, detail)
+			}
+		}
+		check(t, errors.Join(rows.Err(), rows.Close()))
+	}
+}
