@@ -10,9 +10,13 @@ import (
 
 const (
 	// sweepRows and sweepBytes bound what one step of the sweep changes on
-	// disk, so that no dispatch waits long behind it.
+	// disk, and sweepPause is what is left between two, so that no dispatch
+	// waits long behind it.
 	sweepRows  = 64
 	sweepBytes = 16 << 20
+	sweepPause = 10 * time.Millisecond
+	answersDue = "SELECT rowid, size FROM writes WHERE state = 2 AND expires <= ? ORDER BY expires LIMIT ?"
+	keysDue    = "SELECT rowid, 0 FROM writes WHERE state = 7 AND forgotten <= ? ORDER BY forgotten LIMIT ?"
 	// restFor is how long after its last use a settled record stays in memory.
 	restFor = 10 * time.Minute
 )
@@ -62,13 +66,13 @@ func (s *Store) sweepRestless(sh *shard, now time.Time) {
 	}
 }
 
-// sweepRowsOf takes a bounded step on disk: answers go first, then keys. It
+// sweepWrites takes a bounded step on disk: answers go first, then keys. It
 // says whether there is more to do.
 func (s *Store) sweepWrites(ctx context.Context, tx *sql.Tx) (more bool, err error) {
 	now := s.wall(s.now())
 	for _, part := range []struct{ which, do string }{
-		{"SELECT rowid, size FROM writes WHERE state = 2 AND expires <= ? ORDER BY expires LIMIT ?", "UPDATE writes SET state = 7, frames = NULL WHERE rowid = ?"},
-		{"SELECT rowid, 0 FROM writes WHERE state = 7 AND forgotten <= ? ORDER BY forgotten LIMIT ?", "DELETE FROM writes WHERE rowid = ?"},
+		{answersDue, "UPDATE writes SET state = 7, frames = NULL WHERE rowid = ?"},
+		{keysDue, "DELETE FROM writes WHERE rowid = ?"},
 	} {
 		ids, full, err := dueRows(ctx, tx, part.which, now)
 		if err != nil {
