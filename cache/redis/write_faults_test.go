@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"oncegate/cache"
+	"oncegate/cache/cachetest"
 	"oncegate/cache/redis/redistest"
 )
 
@@ -457,5 +458,27 @@ func TestWritesRunOnce(t *testing.T) {
 		mustSecret(t, stores[0])
 		p.Lose(everyNth(7))
 		runsOnce(t, clock, 200, stores...)
+	})
+}
+
+// Whatever is lost on the way, what callers were told of writes is one history.
+func TestWriteHistory(t *testing.T) {
+	t.Parallel()
+	t.Run("replies are lost", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		var stores []cache.Store
+		for n := range 2 {
+			p := redistest.NewProxy(t, server.Addr)
+			p.Lose(everyNth(7 + n))
+			stores = append(stores, mustOpen(t, "redis://"+p.Addr, Options{KeepLost: true}))
+		}
+		cachetest.WriteHistory(t, 120, stores...)
+	})
+	t.Run("connections are killed", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		killing(t, server)
+		cachetest.WriteHistory(t, 120, mustOpen(t, server.URL(), Options{KeepLost: true}), mustOpen(t, server.URL(), Options{KeepLost: true}))
 	})
 }
