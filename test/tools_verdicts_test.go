@@ -29,6 +29,29 @@ func TestB066RefusalsReleaseTheKey(t *testing.T) {
 	}
 }
 
+// Those who wait with the one that is refused are refused with it, not sent on
+// their own.
+func TestToolsFollowersOfARefusal(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, nil)
+	gate := make(chan struct{})
+	b.api.Script(up.Seq(up.Gate(gate), up.Fail(401, "who_are_you")), b.paid)
+	all := []*harness.Pending{b.goPay("k", order)}
+	b.api.Call(1)
+	for range 5 {
+		all = append(all, b.goPay("k", order))
+	}
+	following(t, b.Gateway, 5)
+	close(gate)
+	for _, p := range all {
+		if a := p.Answer(); a.Status != 401 || a.Body != up.Problem("who_are_you") || a.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+	wantCalls(t, b.api, 1)
+	wantReceipt(t, b.pay("k", order), 1, "executed", "")
+}
+
 // Other refusals are the answer to this write: mended, it is another one.
 func TestToolsRefusalsThatAreReplayed(t *testing.T) {
 	t.Parallel()
