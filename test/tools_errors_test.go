@@ -195,7 +195,7 @@ func TestToolsOverloaded(t *testing.T) {
 func TestToolsCircuitOpen(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, nil, harness.Config{"policy.breaker.enabled": true, "policy.breaker.consecutive": 3,
-		"policy.breaker.cooldown": "1s", "policy.breaker.cooldown_cap": "1s"})
+		"policy.breaker.cooldown": "3s", "policy.breaker.cooldown_cap": "3s"})
 	b.api.Script(b.runsThen(up.Fail(500, "broken")), b.runsThen(up.Fail(500, "broken")), b.runsThen(up.Fail(500, "broken")), b.paid)
 	for i := range 3 {
 		unknown.wantTool(t, b.pay(fmt.Sprint("unknown-", i), order))

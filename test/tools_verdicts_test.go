@@ -114,7 +114,7 @@ func TestToolsNotExecutedIsRetried(t *testing.T) {
 func TestToolsWaitsLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, nil, harness.Config{"store.lease": "1s"})
-	b.api.Script(up.Fail(429, "slow_down", "Retry-After: 2"), b.paid)
+	b.api.Script(up.Fail(429, "slow_down", "Retry-After: 4"), b.paid)
 	first := b.goPay("k", order)
 	settled(t, b.Gateway, 1)
 	begun := time.Now()
