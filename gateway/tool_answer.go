@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -158,13 +159,11 @@ func (r *toolRun) read(ctx context.Context, from *providers.ToolAnswer, a *toolA
 	if a.failure != nil && (r.t.write == nil || r.t.judge(a.failure) != final) { // another attempt may follow
 		most = toolErrorMax
 	}
+	b := make([]byte, toolChunk)
 	for {
-		b := make([]byte, toolChunk)
 		n, err := from.Read(b)
 		if n > 0 {
-			a.size += int64(n)
-			a.digest.Write(b[:n])
-			a.frames = append(a.frames, cache.Frame{Kind: cache.BodyFrame, Data: b[:n:n]})
+			a.hold(b[:n])
 		}
 		switch {
 		case live || a.size <= most:
@@ -200,6 +199,17 @@ func (r *toolRun) read(ctx context.Context, from *providers.ToolAnswer, a *toolA
 			return
 		}
 	}
+}
+
+// hold keeps what was read, in frames that are no larger than what is in them.
+func (a *toolAnswer) hold(p []byte) {
+	a.size += int64(len(p))
+	a.digest.Write(p)
+	if n := len(a.frames); n > 0 && len(a.frames[n-1].Data)+len(p) <= 8*toolChunk {
+		a.frames[n-1].Data = append(a.frames[n-1].Data, p...)
+		return
+	}
+	a.frames = append(a.frames, cache.Frame{Kind: cache.BodyFrame, Data: bytes.Clone(p)})
 }
 
 // maxHead is room for an answer's status and headers beside its body, in bytes.
