@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"oncegate/cache"
 	"oncegate/policy"
 )
@@ -59,6 +61,10 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		c.forget()
 	}
 	all = all && !d.broken && r.Context().Err() == nil
+	if all && !d.begun { // net/http would make an empty 200 of it
+		g.log.Error("a record ended without an answer", zap.String("key", keyText(c.key)), zap.Uint8("role", uint8(e.Role)), zap.Bool("away", e.Away()))
+		d.sendAway(internal)
+	}
 	switch {
 	case c.explicit(): // replays anyhow
 	case all:

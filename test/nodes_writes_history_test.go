@@ -138,7 +138,7 @@ func TestNodesWritesHistory(t *testing.T) {
 		clients  = 3
 		short    = time.Second // the lease: it lapses often
 		patience = 3 * time.Second
-		every    = 300 * time.Millisecond // a new key
+		every    = 200 * time.Millisecond // a new key
 	)
 	seed := seeded(t)
 	payee := newPayee(seed, func(r *rand.Rand) fault {

@@ -166,11 +166,36 @@ func TestToolsTargetHeld(t *testing.T) {
 	wantCalls(t, b.api, 1)
 }
 
+// What there is no room for was not sent, and keeps no key.
+func TestToolsOverloaded(t *testing.T) {
+	t.Parallel()
+	overloaded := problem{503, "overloaded", "true", "refused", "overloaded", ""}
+	for name, change := range map[string]harness.Config{
+		"bodies":   {"server.max_buffered": "96KiB"},
+		"attempts": {"policy.concurrency": harness.Map{"start": 1, "min": 1, "max": 1}, "policy.timeouts.total": "10s"}, // a tenth of it is waited
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openBank(t, nil, change)
+			large := fmt.Sprintf(`{"note":"%065536d"}`, 0)
+			gate := make(chan struct{})
+			b.api.Script(up.Seq(up.Gate(gate), b.paid), b.paid)
+			first := b.goPay("first", large)
+			b.api.Call(1)
+			overloaded.wantTool(t, b.pay("k", large))
+			wantCalls(t, b.api, 1)
+			close(gate)
+			wantReceipt(t, first.Answer(), 1, "executed", "")
+			wantReceipt(t, b.pay("k", order), 2, "executed", "")
+		})
+	}
+}
+
 // An open breaker lets no write through, and keeps no key.
 func TestToolsCircuitOpen(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, nil, harness.Config{"policy.breaker.enabled": true, "policy.breaker.consecutive": 3,
-		"policy.breaker.cooldown": "1s", "policy.breaker.cooldown_cap": "1s"})
+		"policy.breaker.cooldown": "3s", "policy.breaker.cooldown_cap": "3s"})
 	b.api.Script(b.runsThen(up.Fail(500, "broken")), b.runsThen(up.Fail(500, "broken")), b.runsThen(up.Fail(500, "broken")), b.paid)
 	for i := range 3 {
 		unknown.wantTool(t, b.pay(fmt.Sprint("unknown-", i), order))

@@ -64,10 +64,11 @@ type Store struct {
 	hand     atomic.Uint64 // where evict looks next
 	shards   [32]shard
 
-	closed  chan struct{}
-	closing sync.Once
-	swept   chan struct{} // closed when the sweeper has ended
-	err     error         // of Close
+	closed       chan struct{}
+	closing      sync.Once
+	swept        chan struct{} // closed when the sweeper has ended
+	checkpointed chan struct{} // likewise
+	err          error         // of Close
 }
 
 var _ cache.Store = (*Store)(nil)
@@ -78,7 +79,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the store's directory: %w", err)
 	}
-	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, opened: time.Now(), closed: make(chan struct{}), swept: make(chan struct{})}
+	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, opened: time.Now(), closed: make(chan struct{}), swept: make(chan struct{}), checkpointed: make(chan struct{})}
 	if s.memory <= 0 {
 		s.memory = 256 << 20
 	}
@@ -107,6 +108,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	s.writer.ledger = s.ledger
 	s.writer.start()
 	go s.sweep()
+	go s.checkpoint()
 	return s, nil
 }
 
@@ -131,6 +133,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)
 		<-s.swept
+		<-s.checkpointed
 		if s.ledger.dirty() {
 			s.ledger.post(context.Background(), s.writer.done) // or it is told, and left in the daybook
 		}

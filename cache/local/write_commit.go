@@ -188,23 +188,23 @@ func (st *writeStmts) do(ctx context.Context, o *writeOp) (err error) {
 			return err
 		}
 	}
+	var done sql.Result
 	switch r := o.row; {
 	case o.erase:
 		_, err = st.erase.ExecContext(ctx, o.key[:])
 	case r == nil:
 	case r.update:
-		var done sql.Result
 		done, err = st.update.ExecContext(ctx, r.state, r.doubt, r.lost, r.dispatched, r.settled, r.expires, r.forgotten, r.status, r.size, r.sum,
 			r.nonce, r.how, r.trail, r.lapses, r.frames, o.key[:], r.fence)
-		if err == nil {
-			if n, _ := done.RowsAffected(); n == 0 {
-				err = errors.New("its row is not there")
-			}
-		}
 	default:
-		_, err = st.insert.ExecContext(ctx, o.key[:], r.fence, r.origin, r.print, r.tool, r.principal, r.about, r.claimed,
+		done, err = st.insert.ExecContext(ctx, o.key[:], r.fence, r.origin, r.print, r.tool, r.principal, r.about, r.claimed,
 			r.state, r.doubt, r.lost, r.dispatched, r.settled, r.expires, r.forgotten, r.status, r.size, r.sum,
 			r.nonce, r.how, r.trail, r.lapses, r.frames)
+	}
+	if err == nil && done != nil {
+		if n, _ := done.RowsAffected(); n == 0 {
+			return errors.New("its row is not the one that was expected")
+		}
 	}
 	return err
 }

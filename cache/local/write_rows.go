@@ -206,6 +206,16 @@ func (s *Store) scanWrite(row interface{ Scan(...any) error }, w *write) error {
 	return nil
 }
 
+// What a start does. Each condition begins with the index's own, which SQLite
+// does not see in a narrower one.
+const (
+	freeClaimed  = "DELETE FROM writes WHERE state IN (1, 5) AND state = 5 AND NOT doubt"
+	bookLapses   = "INSERT INTO booked (sums) SELECT lapses FROM writes WHERE state IN (1, 5) AND state = 1 AND lapses IS NOT NULL"
+	doubtFlights = `UPDATE writes SET state = 6, lost = 1, settled = ?, lapses = NULL,
+		trail = json_insert(trail, '$[#]', json_object('at', json(?), 'what', ?, 'fence', fence)) WHERE state IN (1, 5)`
+	countDoubts = "SELECT tool, count(*) FROM writes WHERE state = 6 GROUP BY tool"
+)
+
 // recoverWrites makes what a dead process had dispatched unknown, books what
 // it comes to, and frees what was only claimed.
 func (s *Store) recoverWrites(ctx context.Context, tx *sql.Tx) error {
@@ -218,17 +228,15 @@ func (s *Store) recoverWrites(ctx context.Context, tx *sql.Tx) error {
 		text string
 		args []any
 	}{
-		{"DELETE FROM writes WHERE state = 5 AND NOT doubt", nil},
-		{"INSERT INTO booked (sums) SELECT lapses FROM writes WHERE state = 1 AND lapses IS NOT NULL", nil},
-		{`UPDATE writes SET state = 6, lost = 1, settled = ?, lapses = NULL,
-			trail = json_insert(trail, '$[#]', json_object('at', json(?), 'what', ?, 'fence', fence)) WHERE state IN (1, 5)`,
-			[]any{now.UnixNano(), string(at), cache.StepLapsed}},
+		{freeClaimed, nil},
+		{bookLapses, nil},
+		{doubtFlights, []any{now.UnixNano(), string(at), cache.StepLapsed}},
 	} {
 		if _, err := tx.ExecContext(ctx, one.text, one.args...); err != nil {
 			return fmt.Errorf("recover what was dispatched: %w", err)
 		}
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT tool, count(*) FROM writes WHERE state = 6 GROUP BY tool")
+	rows, err := tx.QueryContext(ctx, countDoubts)
 	if err != nil {
 		return err
 	}

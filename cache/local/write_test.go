@@ -565,3 +565,24 @@ func TestDispatchIsSynced(t *testing.T) {
 		t.Error("it syncs what nobody waits for")
 	}
 }
+
+// TestStartScansNoRows: what a start looks for, and what the sweeper does, is
+// found by an index however many rows there are.
+func TestStartScansNoRows(t *testing.T) {
+	s := mustOpen(t, t.TempDir(), Options{})
+	for query, args := range map[string]int{
+		freeClaimed: 0, bookLapses: 0, doubtFlights: 3, countDoubts: 0, answersDue: 2, keysDue: 2,
+	} {
+		rows, err := s.db.Query("EXPLAIN QUERY PLAN "+query, make([]any, args)...)
+		check(t, err)
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			check(t, rows.Scan(&id, &parent, &unused, &detail))
+			if strings.HasPrefix(detail, "SCAN") && !strings.Contains(detail, "USING") {
+				t.Errorf("%s: %s", query, detail)
+			}
+		}
+		check(t, errors.Join(rows.Err(), rows.Close()))
+	}
+}

@@ -258,7 +258,7 @@ func (w *writer) commit(batch []op) error {
 		w.ledger.setStaged(!posted)
 	}
 	if more {
-		w.put(op{what: sweeping})
+		time.AfterFunc(sweepPause, func() { w.put(op{what: sweeping}) })
 	}
 	return nil
 }
