@@ -56,8 +56,9 @@ type Store struct {
 	ledger      *ledger
 	posted      mark // of the ledger, at start
 
-	opened time.Time
-	doubts doubts
+	opened  time.Time
+	doubts  doubts
+	failing atomic.Bool // a write's row could not be written behind
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
