@@ -590,4 +590,19 @@ func writeStaleDispatch(f *fixture) {
 	late(h)
 	f.sends(write(key(1), 1))
 	late(h)
+
+	// Nor does one that was withdrawn dispatch again.
+	h = f.begins(write(key(2), 1))
+	n = cache.NewNonce()
+	if err := f.Store.Dispatch(f.Context(), h, n); err != nil {
+		f.Fatal(err)
+	}
+	f.withdraws(h)
+	late(h)
+	f.record(key(2), cache.Claimed)
+	f.dispatches(h)
+	f.withdraws(h)
+	late(h)
+	f.dispatches(h)
+	f.settle(h, done("one"))
 }

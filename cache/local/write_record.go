@@ -121,8 +121,8 @@ func (w *write) remember(s step) {
 	w.steps = append(w.steps, s)
 }
 
-// recall gives what the step of this nonce was answered. A dispatch is none of
-// them: see Dispatch.
+// recall gives what the step of this nonce was answered. Of a dispatch it is
+// one that was withdrawn: see Dispatch.
 func (w *write) recall(n cache.Nonce, k kind) (cache.Grant, bool) {
 	switch {
 	case n == (cache.Nonce{}):
