@@ -155,6 +155,28 @@ func TestToolsLateAnswerInAnotherForm(t *testing.T) {
 	b.wantRuns(3)
 }
 
+// A late refusal frees the key; a late 500 says as little as an early one.
+func TestToolsLateRefusal(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, harness.Map{"policy": harness.Map{"timeouts": harness.Map{"first_byte": "1s"}}})
+	gate := make(chan struct{})
+	for key, late := range map[string]up.Step{"refused": up.Fail(401, "who_are_you"), "broken": up.Fail(500, "broken")} {
+		b.api.Script(up.Seq(up.Gate(gate), late))
+		unknown.wantTool(t, b.pay(key, order))
+	}
+	b.api.Script(b.paid)
+	close(gate)
+	var a *harness.Answer
+	harness.Eventually(t, harness.Patience, "the refusal is heard", func() bool {
+		a = b.pay("refused", order)
+		return a.Status != 424
+	})
+	wantReceipt(t, a, 1, "executed", "")
+	idle(t, b.Gateway)
+	unknown.wantTool(t, b.pay("broken", order))
+	wantCalls(t, b.api, 3)
+}
+
 // A late answer of a run that another one followed changes nothing.
 func TestToolsLateAnswerAfterAnotherRun(t *testing.T) {
 	t.Parallel()
