@@ -96,14 +96,20 @@ func (r *toolRun) complete() {
 
 // lost ends the record of a write that happened, and whose answer broke off.
 func (r *toolRun) lost(a *toolAnswer) {
-	head, body := responseLost(r.c.key, a.status).answer(problemJSON)
-	head.Failed, head.Attempts, head.Target = false, r.made, r.t.Name
+	head, body := r.lostAnswer(a)
 	res := cache.Result{State: cache.Completed, Status: a.status}
 	if a.shown {
 		r.record(res, head, []cache.Frame{{Kind: cache.ErrorFrame, Head: head, Data: body}})
 		return
 	}
 	r.record(res, head, []cache.Frame{{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}})
+}
+
+// lostAnswer stands for the answer of a write that happened.
+func (r *toolRun) lostAnswer(a *toolAnswer) (*cache.Head, []byte) {
+	head, body := responseLost(r.c.key, a.status).answer(problemJSON)
+	head.Failed, head.Attempts, head.Target = false, r.made, r.t.Name
+	return head, body
 }
 
 // unknown ends the record of a write of which nobody knows whether it happened.
