@@ -239,9 +239,7 @@ func (r *toolRun) late(a *toolAnswer) {
 	case verdict == final:
 		res = cache.Result{State: cache.Completed, Status: a.status, Size: a.size, Sum: a.sum()}
 	case verdict == answerLost:
-		head, body := r.lostAnswer(a)
-		res = cache.Result{State: cache.Completed, Status: a.status, Frames: []cache.Frame{
-			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
+		res = cache.Result{State: cache.Completed, Status: a.status, Frames: r.lostAnswer(a)}
 	case (verdict == notExecuted || verdict == refusedIt) && !r.doubted():
 		res = cache.Result{State: cache.Released}
 	default:

@@ -96,20 +96,19 @@ func (r *toolRun) complete() {
 
 // lost ends the record of a write that happened, and whose answer broke off.
 func (r *toolRun) lost(a *toolAnswer) {
-	head, body := r.lostAnswer(a)
 	res := cache.Result{State: cache.Completed, Status: a.status}
+	frames := r.lostAnswer(a)
 	if a.shown {
-		r.record(res, head, []cache.Frame{{Kind: cache.ErrorFrame, Head: head, Data: body}})
-		return
+		frames = []cache.Frame{{Kind: cache.ErrorFrame, Head: frames[0].Head, Data: frames[1].Data}}
 	}
-	r.record(res, head, []cache.Frame{{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}})
+	r.record(res, frames[0].Head, frames)
 }
 
-// lostAnswer stands for the answer of a write that happened.
-func (r *toolRun) lostAnswer(a *toolAnswer) (*cache.Head, []byte) {
+// lostAnswer is what is told of such a write.
+func (r *toolRun) lostAnswer(a *toolAnswer) []cache.Frame {
 	head, body := responseLost(r.c.key, a.status).answer(problemJSON)
 	head.Failed, head.Attempts, head.Target = false, r.made, r.t.Name
-	return head, body
+	return []cache.Frame{{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}
 }
 
 // unknown ends the record of a write of which nobody knows whether it happened.
