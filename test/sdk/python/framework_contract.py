@@ -266,11 +266,11 @@ class Writes(Calls):
     def check_asked(self, model, *asked):
         """What each call for model asked, and that the two requests of the tool were one payment."""
         self.sent += [None, None]  # by the tool, which has a client of its own
+        self.assertCalls(self.ref, 1)
         calls = self.calls(model)
         self.assertEqual(len(calls), len(asked))
         for call, text in zip(calls, asked):
             self.assertRegex(json.dumps(call["body"]), text)
-        self.assertCalls(self.ref, 1)
         return [call["body"] for call in calls]
 
     def test_8_a_run_that_failed_after_its_write_run_again(self):
@@ -279,10 +279,10 @@ class Writes(Calls):
             self.work_with(self.pay, model)
         self.assertCalls(self.ref, 1)
         self.assertRegex(self.work_with(self.pay, model, headers=AGAIN), "and done.$")
-        self.assertEqual([a.headers["oncegate-outcome"] for a in self.answers], ["executed", "executed", "replayed", "executed"])
         told = f"call-{model}-1.*pay-{self.ref}-1"
         _, failed, finished = self.check_asked(model, PLAN, told, told)
         self.assertEqual(finished, failed)
+        self.assertEqual([a.headers["oncegate-outcome"] for a in self.answers], ["executed", "executed", "replayed", "executed"])
 
     def test_8_a_write_whose_answer_is_lost(self):
         model = self.model(self.paying({"break": "connection"}), {})
