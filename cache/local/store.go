@@ -38,7 +38,8 @@ type Options struct {
 }
 
 // Store keeps records in one directory. Claims and settlements of derived
-// keys are steps in memory. It judges all times by the monotonic clock; only
+// keys are steps in memory, as are claims of writes; how those go on is on disk,
+// synced, before it counts. It judges all times by the monotonic clock; only
 // across restarts by the wall clock, by which a record never lives longer than
 // it was settled for.
 type Store struct {
