@@ -136,7 +136,8 @@ type Writes interface {
 	// Dispatched, if it is the latest and its lease has not lapsed, by the
 	// store's clock. Once it returns nil that is durable, and only then may a
 	// byte be sent. ErrFenced: another leads, or may; that is the answer to one
-	// sent again too, unless it still stands. With any other error it
+	// sent again too, unless it still stands: not one that was withdrawn or
+	// settled since. With any other error it
 	// counts as not dispatched, whatever the store did: nothing is sent, and
 	// the holder releases it.
 	Dispatch(ctx context.Context, h Hold, n Nonce) error

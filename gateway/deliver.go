@@ -273,10 +273,14 @@ func (d *delivery) header(head *cache.Head) {
 	d.begun, d.events = true, head.Events
 	d.is(head)
 	h := d.w.Header()
+	vary := h["Vary"] // what CORS says
 	maps.Copy(h, head.Header)
+	if more := head.Header["Vary"]; vary != nil && more != nil { // that of a tool's answer
+		h["Vary"] = append(vary, more...)
+	}
 	if d.entry.Role == cache.Lead {
 		for name, values := range head.Own {
-			if name == "Vary" { // beside what CORS says
+			if name == "Vary" {
 				values = append(h["Vary"], values...)
 			}
 			h[name] = values

@@ -150,6 +150,36 @@ func TestToolsOfAKey(t *testing.T) {
 	wantReceipt(t, b.Post("/tools/refund/x", order, "Idempotency-Key: r", bob), 3, "executed", "")
 }
 
+// A web page that may call may use every method, and learns how its call went.
+func TestToolsFromAWebPage(t *testing.T) {
+	t.Parallel()
+	const page = "https://app.example"
+	b := openBank(t, nil, harness.Config{"server.cors.origins": []any{page}})
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		a := b.Do("OPTIONS", pay, "", "Origin: "+page, "Access-Control-Request-Method: "+method, "Access-Control-Request-Headers: idempotency-key")
+		if a.Status != 204 || a.Header.Get("Access-Control-Allow-Origin") != page || !strings.Contains(a.Header.Get("Access-Control-Allow-Methods"), method) ||
+			!strings.Contains(a.Header.Get("Access-Control-Allow-Headers"), "idempotency-key") {
+			t.Errorf("%s: %d %v", method, a.Status, a.Header)
+		}
+	}
+	wantUnseen(t, b.api, 0)
+	b.api.Script(b.runsThen(up.Status(201, receipt(1), "Access-Control-Allow-Origin: *", "Access-Control-Expose-Headers: *", "Vary: Accept")))
+	for _, outcome := range []string{"executed", "replayed"} {
+		a := b.pay("k", order, "Origin: "+page)
+		if got := strings.Join(a.Header.Values("Vary"), ", "); a.Outcome() != outcome || got != "Origin, Accept" {
+			t.Errorf("%q, Vary: %s", a.Outcome(), got)
+		}
+		if got := a.Header.Values("Access-Control-Allow-Origin"); len(got) != 1 || got[0] != page {
+			t.Errorf("Access-Control-Allow-Origin: %q", got)
+		}
+		if got := a.Header.Get("Access-Control-Expose-Headers"); !strings.Contains(got, "Idempotent-Replayed") {
+			t.Errorf("Access-Control-Expose-Headers: %q", got)
+		}
+	}
+	problem{403, "not_allowed", "false", "refused", "cross_origin", ""}.wantTool(t, b.pay("k2", order, "Origin: https://evil.example"))
+	b.wantRuns(1)
+}
+
 // A target that told us to wait is left alone; what it was not asked is free.
 func TestToolsTargetHeld(t *testing.T) {
 	t.Parallel()

@@ -172,6 +172,28 @@ func TestLostDispatch(t *testing.T) {
 	}
 }
 
+// A dispatch that was withdrawn has no second effect when it is sent again.
+func TestWithdrawnDispatchSentAgain(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, redistest.Start(t).URL(), Options{})
+	h, n, err := sends(t, s, 1)
+	if err == nil {
+		err = s.Withdraw(t.Context(), h, cache.NewNonce())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Dispatch(t.Context(), h, n); !errors.Is(err, cache.ErrFenced) {
+		t.Errorf("sent again: %v", err)
+	}
+	if got := stateOf(t, s, h.Key); got != cache.Claimed {
+		t.Errorf("it is in state %d", got)
+	}
+	if err := s.Dispatch(t.Context(), h, cache.NewNonce()); err != nil {
+		t.Errorf("dispatched anew: %v", err)
+	}
+}
+
 // A Redis that stands still confirms nothing, within a second. What it does when
 // it goes on, in whichever order, lets nothing run twice.
 func TestRedisStandsStillAtADispatch(t *testing.T) {
