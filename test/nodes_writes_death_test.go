@@ -27,6 +27,32 @@ func TestNodesWritesLeaderIsStopped(t *testing.T) {
 			leaderOfWriteIsStopped(t, u, a, b, answered)
 		})
 	}
+	// What it then hears is that nothing was done: that frees the record, and
+	// its next attempt is one that the store knows of.
+	t.Run("it was turned away", func(t *testing.T) {
+		t.Parallel()
+		gate := make(chan struct{})
+		u := up.New(t)
+		u.Choose(func(c *up.Call) up.Step {
+			if c.N == 1 {
+				return up.Seq(up.Gate(gate), up.Fail(429, "later", "Retry-After: 1"))
+			}
+			return paid(c)
+		})
+		a, b := pair(t, u, redistest.Start(t).URL(), paying(u, patient))
+		first := charges(a, "k")
+		u.Call(1)
+		a.Pause()
+		soon(t, takeover, b, "k", 424, 409)
+		close(gate)
+		a.Continue()
+		wantPaid(t, first.Answer(), 2, "executed")
+		for _, g := range []*harness.Gateway{b, a} {
+			wantPaid(t, charge(g, "k"), 2, "replayed")
+			wantListed(t, g)
+		}
+		wantWrites(t, u, 2, a, b)
+	})
 	// Who runs it again knowingly has the newer claim: the late result of the
 	// older one changes nothing.
 	t.Run("another runs it again, knowingly", func(t *testing.T) {
