@@ -124,6 +124,8 @@ func (p *probes) once(k cache.Key, t *tool) (over bool) {
 		return false
 	case rec.State != cache.Unknown:
 		return true
+	case rec.About.Probe == "": // written before there was a probe, or of a body that does not name it
+		return true
 	}
 	found, head, body, err := t.probe(p.g, &rec)
 	if err != nil {
@@ -137,7 +139,9 @@ func (p *probes) once(k cache.Key, t *tool) (over bool) {
 			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
 		r.Keep, r.Memory = p.g.opt.ToolTTL, max(p.g.opt.ToolTTL, p.g.opt.Tombstone)
 		r.Reason = "the API has it"
-	case t.Probe.AbsentAfter > 0 && time.Since(rec.Dispatched) >= t.Probe.AbsentAfter:
+	case t.Probe.AbsentAfter > 0 && time.Since(rec.Settled) >= t.Probe.AbsentAfter:
+		// Since its outcome is unknown: its last attempt may have been sent long
+		// after the first.
 		r.Result.State = cache.Released
 		r.Reason = "the API does not have it, " + t.Probe.AbsentAfter.String() + " after it was sent"
 	default:
