@@ -4,12 +4,14 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"oncegate/cache"
 	"oncegate/gateway"
+	"oncegate/policy"
 )
 
 // An outcome whose record does not say what to ask is not asked for, whatever a
@@ -88,5 +90,34 @@ func TestAbsenceCountsFromTheLastAttempt(t *testing.T) {
 	}
 	if s.resolved.Load() {
 		t.Error("it was taken for one that did not happen")
+	}
+}
+
+// Outcomes that are never found do not keep the gateway from asking for others.
+func TestProbesMakeRoom(t *testing.T) {
+	const lost = 256
+	h := withTool(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		switch {
+		case r.Method != http.MethodGet:
+			says(w, "")
+		case r.URL.Query().Get("ref") == "found":
+			io.WriteString(w, `{"id":1}`)
+		default:
+			w.WriteHeader(404)
+		}
+	}, 0, func(tool *gateway.Tool, o *gateway.Options) {
+		tool.Policy.Breaker.Switch = policy.Off
+		tool.Probe = &gateway.Probe{Get: "/p?ref={/ref}", Executed: "/id"}
+	})
+	for i := range lost {
+		h.post("/tools/pay/x", `{"ref":"lost"}`, "Idempotency-Key", strconv.Itoa(i))
+	}
+	var a answer
+	for end := time.Now().Add(10 * time.Second); a.status != 200 && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		a = h.post("/tools/pay/x", `{"ref":"found"}`, "Idempotency-Key", "found")
+	}
+	if a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
 	}
 }
