@@ -355,6 +355,7 @@ func (d *delivery) end(all bool) {
 	case d.sent:
 		d.g.finish(ev)
 	case all:
+		ev.ended = true
 		_, ev.whole = log.Fate()
 		ev.bill = log.Bill()
 		d.g.finish(ev)
@@ -362,6 +363,7 @@ func (d *delivery) end(all bool) {
 		ev.left = true
 		go func() {
 			<-log.Done()
+			ev.ended = true
 			var head *cache.Head
 			if head, ev.whole = log.Fate(); head != nil {
 				d.is(head)
