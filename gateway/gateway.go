@@ -35,6 +35,7 @@ type Options struct {
 
 	Keys       []ClientKey   // empty: open
 	AuthOpen   bool          // auth.open: the operator opened a listener that others can reach
+	Version    string        // of the program, as it tells people
 	AdminToken string        // guards the admin listener; empty: loopback hosts only
 	MaxBody    int64         // bytes of a request body, decoded
 	Buffered   int64         // bytes of request bodies held at once
@@ -92,6 +93,7 @@ type Upstream struct {
 	Credentials int // how many API keys it has; at least 1
 	Policy      policy.Config
 	Prices      *prices.List // nil: what its answers cost is known where they say so only
+	Mock        bool         // it is the built-in mock: asking it costs nothing
 }
 
 // Model is a name that clients use, and where it leads. The name * stands for
@@ -115,6 +117,8 @@ type Gateway struct {
 	opt       Options
 	log       *zap.Logger
 	metrics   *metrics
+	pulse     pulse
+	address   atomic.Pointer[string] // where clients reach the data listener
 	records   *cache.Records
 	engine    policy.Engine
 	routes    *routes

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -23,6 +24,7 @@ func (r *toolRun) onPolicy(ev policy.Event) { r.g.onPolicy(r.t.Name, ev) }
 func (g *Gateway) onPolicy(label string, ev policy.Event) {
 	if ev.Kind == policy.Retried {
 		g.metrics.retries.WithLabelValues(label, ev.Cause).Inc()
+		g.pulse.retried(time.Now())
 		return
 	}
 	level := zap.InfoLevel

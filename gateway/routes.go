@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Data is the data listener's surface.
@@ -68,37 +67,4 @@ func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 		message = "this gateway has no operation at this path; name a provider as passthrough in its configuration to have it forwarded"
 	}
 	g.refuse(w, &unknownPath, notFound(clip([]byte(r.URL.Path), 200)+": "+message))
-}
-
-// Admin is the admin listener's surface.
-func (g *Gateway) Admin() http.Handler {
-	e := echo.New()
-	e.HideBanner, e.HidePort = true, true
-	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
-	e.GET("/api/report", func(c echo.Context) error { g.report(c.Response().Writer, c.Request()); return nil })
-	e.GET("/api/targets", func(c echo.Context) error { g.listTargets(c.Response().Writer); return nil })
-	only := func(method, path string, answer func(w http.ResponseWriter, r *http.Request, key string)) {
-		e.Any(path, func(c echo.Context) error {
-			w, r := c.Response().Writer, c.Request()
-			if r.Method != method && !(r.Method == http.MethodHead && method == http.MethodGet) {
-				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, method))
-				return nil
-			}
-			answer(w, r, c.Param("key"))
-			return nil
-		})
-	}
-	only(http.MethodGet, "/api/records", g.listRecords)
-	only(http.MethodGet, "/api/records/:key", g.oneRecord)
-	only(http.MethodPost, "/api/records/:key/resolve", g.resolveOne)
-	only(http.MethodPost, "/api/records/resolve", g.resolveSeveral)
-	only(http.MethodGet, "/api/audit", g.listAudit)
-	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
-		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
-	}
-	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/report, /api/records, /api/audit, /api/targets, /metrics, /livez and /readyz"))
-		return nil
-	})
-	return g.guard(e)
 }

@@ -87,7 +87,7 @@ type rateStatus struct {
 }
 
 // listTargets answers /api/targets.
-func (g *Gateway) listTargets(w http.ResponseWriter) {
+func (g *Gateway) listTargets(w http.ResponseWriter, r *http.Request) {
 	list := struct {
 		Targets []targetStatus `json:"targets"`
 	}{Targets: []targetStatus{}}

@@ -137,7 +137,7 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 	r.made++
 	start := time.Now()
 	if r.made == 1 {
-		r.g.metrics.overhead.Observe(start.Sub(r.c.arrived).Seconds())
+		r.g.began(r.c, start)
 	}
 	ans := r.await(ctx)
 	f := ans.failure
@@ -147,8 +147,7 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 		billing = policy.Ambiguous
 	}
 	r.count(billing)
-	r.g.metrics.upstream.Observe(time.Since(start).Seconds())
-	r.g.metrics.attempt(r.t.Name, f.Result(), billing)
+	r.g.attempted(start, r.t.Name, f.Result(), billing)
 	if r.t.write == nil || f == nil {
 		return f
 	}

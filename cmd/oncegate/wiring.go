@@ -83,6 +83,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		Lost:        store.lost,
 		Zone:        c.Dashboard.Zone(),
 		AuthOpen:    c.Auth.Open,
+		Version:     buildVersion(),
 		AdminToken:  c.Auth.AdminToken,
 		MaxBody:     int64(c.Server.MaxBody),
 		Buffered:    int64(c.Server.MaxBuffered),
@@ -141,7 +142,8 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 
 func newUpstream(ctx context.Context, c *config.Config, p config.Provider, book *prices.Book) (gateway.Upstream, error) {
 	policy := c.PolicyOf(p)
-	if p.Kind == "mock" && p.BaseURL == "" {
+	builtIn := p.Kind == "mock" && p.BaseURL == ""
+	if builtIn {
 		address, err := startMock(ctx)
 		if err != nil {
 			return gateway.Upstream{}, err
@@ -157,7 +159,7 @@ func newUpstream(ctx context.Context, c *config.Config, p config.Provider, book 
 		Timeouts:    policy.Timeouts,
 		MaxJudged:   int64(c.Store.MaxBody),
 	})
-	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy, Prices: book.At(p.BaseURL)}, err
+	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy, Prices: book.At(p.BaseURL), Mock: builtIn}, err
 }
 
 // mockLatency is how long a built-in mock upstream thinks: long enough for two

@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// adminRoute is one thing that the admin listener's API can be asked. GET has
+// HEAD with it.
+type adminRoute struct {
+	method, path string // parts of the path after a colon are parameters
+	answer       func(w http.ResponseWriter, r *http.Request, key string)
+}
+
+// adminRoutes are all of them, as api_openapi.json describes them.
+func (g *Gateway) adminRoutes() []adminRoute {
+	plain := func(answer http.HandlerFunc) func(http.ResponseWriter, *http.Request, string) {
+		return func(w http.ResponseWriter, r *http.Request, _ string) { answer(w, r) }
+	}
+	return []adminRoute{
+		{http.MethodGet, "/api/summary", plain(g.showSummary)},
+		{http.MethodGet, "/api/series", plain(g.showSeries)},
+		{http.MethodGet, "/api/pulse", plain(g.showPulse)},
+		{http.MethodGet, "/api/report", plain(g.report)},
+		{http.MethodGet, "/api/targets", plain(g.listTargets)},
+		{http.MethodGet, "/api/records", g.listRecords},
+		{http.MethodGet, "/api/records/:key", g.oneRecord},
+		{http.MethodPost, "/api/records/:key/resolve", g.resolveOne},
+		{http.MethodPost, "/api/records/resolve", g.resolveSeveral},
+		{http.MethodGet, "/api/audit", g.listAudit},
+	}
+}
+
+// Admin is the admin listener's surface.
+func (g *Gateway) Admin() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
+	for _, route := range g.adminRoutes() {
+		e.Any(route.path, func(c echo.Context) error {
+			w, r := c.Response().Writer, c.Request()
+			if r.Method != route.method && !(r.Method == http.MethodHead && route.method == http.MethodGet) {
+				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, route.method))
+				return nil
+			}
+			route.answer(w, r, c.Param("key"))
+			return nil
+		})
+	}
+	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
+		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
+	}
+	e.Any("/*", func(c echo.Context) error {
+		g.refuse(c.Response().Writer, &unknownPath, notFound("there is nothing at this path: the admin listener has /api, as /api/openapi.json describes it, /metrics, /livez and /readyz"))
+		return nil
+	})
+	return g.guard(e)
+}
