@@ -24,6 +24,8 @@ func (g *Gateway) adminRoutes() []adminRoute {
 		{http.MethodGet, "/api/series", plain(g.showSeries)},
 		{http.MethodGet, "/api/pulse", plain(g.showPulse)},
 		{http.MethodGet, "/api/report", plain(g.report)},
+		{http.MethodPost, "/api/demo", plain(g.playDemo)},
+		{http.MethodGet, "/api/tools", plain(g.listTools)},
 		{http.MethodGet, "/api/targets", plain(g.listTargets)},
 		{http.MethodGet, "/api/records", g.listRecords},
 		{http.MethodGet, "/api/records/:key", g.oneRecord},

@@ -22,6 +22,13 @@ func (b *books) get(path string) map[string]any {
 	return out
 }
 
+// text is an answer as it comes.
+func (b *books) text(path string) string {
+	w := httptest.NewRecorder()
+	b.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))
+	return w.Body.String()
+}
+
 // at is a figure in what was answered: outcomes.executed.
 func at(out map[string]any, way string) any {
 	var v any = out

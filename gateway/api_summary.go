@@ -56,7 +56,7 @@ func (g *Gateway) summaryOf(ctx context.Context, q report.Query, now time.Time) 
 	s := &summary{
 		Since: r.Since, Until: r.Until, Zone: r.Zone, Total: r.Total,
 		Durability: g.durability(), Draining: g.unready.Load(), Store: "ok",
-		Version: g.opt.Version, Uptime: time.Since(g.started).Milliseconds(), Mock: g.demoModel() != "", DataAddress: g.dataAddress(),
+		Version: g.opt.Version, Uptime: time.Since(g.started).Milliseconds(), Mock: g.demo.model != "", DataAddress: g.dataAddress(),
 	}
 	for _, n := range doubts {
 		s.Doubts += n

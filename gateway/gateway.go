@@ -129,6 +129,7 @@ type Gateway struct {
 	buffers   *buffers
 	documents *documents
 	failed    failedCalls
+	demo      demo
 	probes    *probes
 	started   time.Time
 
@@ -165,6 +166,7 @@ func New(o Options) (*Gateway, error) {
 		k.secret, k.macs = g.derive("key", k.Name), new(sync.Pool)
 		g.clients[k.Hash] = k
 	}
+	g.demo = newDemo(g)
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
 	g.metrics = newMetrics(o, g.relaxed)
 	o.Registry.MustRegister(targetMetrics{g.routes, g.tools}, unknownOutcomes{g})
