@@ -198,6 +198,7 @@ type Store interface {
 	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
 	Ledger
 	Writes
+	History
 	// Secret is what all keys are derived from. The store makes it at first
 	// start; it never changes afterwards.
 	Secret(ctx context.Context) ([]byte, error)

@@ -62,8 +62,20 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	}
 	back = true
 	r.count(t, f.Billing())
-	g.attempted(start, t.state.Name, f.Result(), f.Billing())
+	took := g.attempted(start, t.state.Name, f.Result(), f.Billing())
+	r.trace.tried(start, took, r.asked, r.status(f), f.Result())
 	return f
+}
+
+// status is the upstream's of the attempt that came out so; 0: it sent none.
+func (r *run) status(f *policy.Failure) int {
+	switch {
+	case r.head != nil:
+		return r.head.Status
+	case f != nil:
+		return f.Status
+	}
+	return 0
 }
 
 // note has the record tell what the call has come to, should this node die in an

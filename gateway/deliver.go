@@ -340,6 +340,7 @@ func (d *delivery) end(all bool) {
 	case d.sent:
 		d.g.finish(ev)
 	case all:
+		ev.ended = true
 		_, ev.whole = log.Fate()
 		ev.bill = log.Bill()
 		d.g.finish(ev)
@@ -347,6 +348,7 @@ func (d *delivery) end(all bool) {
 		ev.left = true
 		go func() {
 			<-log.Done()
+			ev.ended = true
 			var head *cache.Head
 			if head, ev.whole = log.Fate(); head != nil {
 				d.is(head)

@@ -48,6 +48,10 @@ type event struct {
 	repeated        bool // a keyed write that was asked for before
 	done            bool
 
+	trace  *trace        // of the call that it leads; nil: none
+	joined time.Duration // from its arrival: when it joined one that another leads, or led
+	ended  bool          // the record that it read has ended
+
 	values [6]string // of the headers that were set
 	used   int       // of values
 }

@@ -26,6 +26,7 @@ func (g *Gateway) book(ev *event) {
 	line := ev.line()
 	g.metrics.request(ev, &line)
 	g.opt.Store.Book(line)
+	g.remember(ev, &line)
 }
 
 // line is what a request comes to in the ledger: itself, and what it saved if

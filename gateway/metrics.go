@@ -125,11 +125,12 @@ func (g *Gateway) began(c *call, first time.Time) {
 	g.pulse.began(first, overhead)
 }
 
-// attempted counts an attempt that is over.
-func (g *Gateway) attempted(start time.Time, target, result string, b policy.Billing) {
+// attempted counts an attempt that is over, and says how long it took.
+func (g *Gateway) attempted(start time.Time, target, result string, b policy.Billing) time.Duration {
 	now := time.Now()
 	took := now.Sub(start)
 	g.metrics.upstream.Observe(took.Seconds())
 	g.metrics.attempt(target, result, b)
 	g.pulse.attempt(now, took, result)
+	return took
 }

@@ -37,11 +37,12 @@ func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refus
 			c.forget()
 			return why
 		}
+		tr := joined(c, entry, ev)
 		switch {
 		case entry.Role == cache.Lead && c.tool != nil:
-			g.workers.do(func() { g.leadTool(entry, c) })
+			g.workers.do(func() { g.leadTool(entry, c, tr) })
 		case entry.Role == cache.Lead:
-			g.workers.do(func() { g.lead(entry, c) })
+			g.workers.do(func() { g.lead(entry, c, tr) })
 		case !entry.MayLose(): // its answer comes from elsewhere
 			c.forget()
 		}
@@ -55,8 +56,8 @@ func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refus
 
 // lead is one record's life: attempts upstream until one answers, its frames
 // into the log, and the settlement. It belongs to no connection.
-func (g *Gateway) lead(entry *cache.Entry, c *call) {
-	run := g.newRun(entry, c)
+func (g *Gateway) lead(entry *cache.Entry, c *call, tr *trace) {
+	run := g.newRun(entry, c, tr)
 	defer run.end()
 	if !g.running.enter() {
 		run.settle(policy.Result{Reason: reasonDraining, ShouldRetry: true})

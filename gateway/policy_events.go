@@ -16,10 +16,14 @@ func (r *run) onPolicy(ev policy.Event) {
 	if i < 0 {
 		return
 	}
+	r.trace.heldBack(ev)
 	r.g.onPolicy(r.targets[i].state.Name, ev)
 }
 
-func (r *toolRun) onPolicy(ev policy.Event) { r.g.onPolicy(r.t.Name, ev) }
+func (r *toolRun) onPolicy(ev policy.Event) {
+	r.trace.heldBack(ev)
+	r.g.onPolicy(r.t.Name, ev)
+}
 
 func (g *Gateway) onPolicy(label string, ev policy.Event) {
 	if ev.Kind == policy.Retried {

@@ -25,6 +25,7 @@ type run struct {
 	entry   *cache.Entry
 	log     *cache.Log
 	c       *call
+	trace   *trace
 	targets []*target
 	states  []*policy.Target // of targets
 
@@ -44,8 +45,8 @@ type run struct {
 	answer  // of the attempt under way, or of the last one
 }
 
-func (g *Gateway) newRun(entry *cache.Entry, c *call) *run {
-	r := &run{g: g, entry: entry, log: entry.Log(), c: c, targets: c.targets()}
+func (g *Gateway) newRun(entry *cache.Entry, c *call, tr *trace) *run {
+	r := &run{g: g, entry: entry, log: entry.Log(), c: c, trace: tr, targets: c.targets()}
 	r.states = make([]*policy.Target, len(r.targets))
 	for i, t := range r.targets {
 		r.states[i] = t.named(c.up.Model)
@@ -85,6 +86,7 @@ func (r *run) end() {
 			r.g.opt.Journal.End(id)
 		}
 	}
+	r.g.settled(r.trace, "") // it is, but if its settlement panicked
 	r.timer.Stop()
 	r.cancel(nil)
 	r.c.forget()
@@ -154,7 +156,9 @@ func (r *run) record(res cache.Result, keep time.Duration, disk bool, head *cach
 	if r.entry.Private() {
 		r.g.opt.Store.Book(r.entry.Lines...)
 	}
-	switch err := r.entry.Settle(res, keep, disk, last...); {
+	err := r.entry.Settle(res, keep, disk, last...)
+	r.g.settled(r.trace, ending(r.entry, res, err))
+	switch {
 	case errors.Is(err, cache.ErrAway):
 		r.unheard = true
 	case errors.Is(err, cache.ErrFenced) && r.g.opt.Journal != nil:

@@ -26,6 +26,7 @@ type toolRun struct {
 	entry *cache.Entry
 	log   *cache.Log
 	c     *call
+	trace *trace
 	t     *toolCall
 
 	ctx      context.Context
@@ -48,8 +49,8 @@ type toolRun struct {
 var errUndispatched = errors.New("the dispatch was not confirmed")
 
 // leadTool is lead for a tool's call.
-func (g *Gateway) leadTool(entry *cache.Entry, c *call) {
-	r := g.newToolRun(entry, c)
+func (g *Gateway) leadTool(entry *cache.Entry, c *call, tr *trace) {
+	r := g.newToolRun(entry, c, tr)
 	defer r.close()
 	if !g.running.enter() {
 		r.settle(policy.Result{Reason: reasonDraining, ShouldRetry: true})
@@ -60,8 +61,8 @@ func (g *Gateway) leadTool(entry *cache.Entry, c *call) {
 	r.left.Wait() // a late answer is welcome, and a drain waits for it
 }
 
-func (g *Gateway) newToolRun(entry *cache.Entry, c *call) *toolRun {
-	r := &toolRun{g: g, entry: entry, log: entry.Log(), c: c, t: c.tool, ended: make(chan struct{})}
+func (g *Gateway) newToolRun(entry *cache.Entry, c *call, tr *trace) *toolRun {
+	r := &toolRun{g: g, entry: entry, log: entry.Log(), c: c, trace: tr, t: c.tool, ended: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(g.base)
 	total := r.t.Policy.Timeouts.Total
 	r.deadline = time.Now().Add(total)
@@ -115,6 +116,7 @@ func (r *toolRun) close() {
 			}
 		}
 	}
+	r.g.settled(r.trace, "") // it is, but if its settlement panicked
 	r.timer.Stop()
 	r.cancel(nil)
 	if !r.log.Lost() { // who reads a lost one claims anew, and needs its request
@@ -147,7 +149,8 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 		billing = policy.Ambiguous
 	}
 	r.count(billing)
-	r.g.attempted(start, r.t.Name, f.Result(), billing)
+	took := r.g.attempted(start, r.t.Name, f.Result(), billing)
+	r.trace.tried(start, took, r.t.Name, ans.status, f.Result())
 	if r.t.write == nil || f == nil {
 		return f
 	}
@@ -198,7 +201,8 @@ func (r *toolRun) record(res cache.Result, head *cache.Head, last []cache.Frame)
 		}
 	}
 	r.end = res.State
-	r.entry.Settle(res, keep, true, last...)
+	err := r.entry.Settle(res, keep, true, last...)
+	r.g.settled(r.trace, ending(r.entry, res, err))
 	close(r.ended)
 	if res.State == cache.Unknown {
 		r.g.probes.add(r.c.key, r.t.write.About)

@@ -28,8 +28,10 @@ func (b Backoff) Delay(n int, throttled bool, rnd float64) time.Duration {
 // spread is what is added to a wait of d that others were told too, so that
 // they don't come back in step: uniform in [0, max(250 ms, d/10)).
 func spread(d time.Duration, rnd float64) time.Duration {
-	return uniform(max(250*time.Millisecond, d/10), rnd)
+	return uniform(spreadBelow(d), rnd)
 }
+
+func spreadBelow(d time.Duration) time.Duration { return max(250*time.Millisecond, d/10) }
 
 func uniform(below time.Duration, rnd float64) time.Duration {
 	if below <= 0 {

@@ -311,7 +311,7 @@ func (r *run) follow(ctx context.Context, f *Failure) (reason Reason, more bool)
 			return reason, false
 		}
 		if moved {
-			r.tell(Event{Kind: Retried, Target: t, Cause: f.Result()})
+			r.tell(Event{Kind: Retried, Target: t, Cause: f.Result(), Of: s.below})
 			return "", true
 		}
 		// Another call was faster, or brought news of a hold: decide anew.

@@ -563,7 +563,7 @@ func TestEvents(t *testing.T) {
 			{Kind: Retried, Target: a, Cause: "429"},
 			{Kind: Held, Target: a, Cause: "401", For: credentialHold},
 			{Kind: Retried, Target: a, Cause: "401"},
-			{Kind: Retried, Target: b, Cause: "unreachable"},
+			{Kind: Retried, Target: b, Cause: "unreachable", Of: 500 * time.Millisecond},
 		}
 		if res.Failure != nil || !slices.Equal(events, want) {
 			t.Errorf("%+v\n%+v", res, events)

@@ -10,6 +10,7 @@ type Event struct {
 	Cause  string        // how the attempt came out that made it so, a word of Failure.Result: "429", "503", "timeout", ...; empty where none did
 	Rule   string        // BreakerOpened: consecutive, low_traffic, failure_rate, probe
 	For    time.Duration // Held, BreakerOpened: how long, at least
+	Of     time.Duration // Retried: what the wait before it was drawn below; zero: there was none
 }
 
 // EventKind says what happened.

@@ -38,7 +38,8 @@ type outlook struct {
 type step struct {
 	move   move
 	wait   time.Duration
-	reason Reason // what the failure is called if the call ends with it
+	below  time.Duration // what wait was drawn below
+	reason Reason        // what the failure is called if the call ends with it
 }
 
 // next decides what follows a failed attempt. rnd draws from [0, 1).
@@ -74,6 +75,7 @@ func next(cfg Config, f *Failure, v Verdict, o outlook, rnd func() float64) step
 // that it is not worth it.
 func sleep(cfg Config, f *Failure, v Verdict, o outlook, rnd func() float64) step {
 	room := o.left - lastSecond
+	below := cfg.Backoff.Ceiling(o.here, f.throttled())
 	delay := cfg.Backoff.Delay(o.here, f.throttled(), rnd())
 	switch {
 	case o.wait > cfg.RetryAfterCap:
@@ -83,8 +85,9 @@ func sleep(cfg Config, f *Failure, v Verdict, o outlook, rnd func() float64) ste
 	case o.wait > 0:
 		// Never early; of the spread, what fits.
 		delay = min(room, max(o.wait, delay)+spread(o.wait, rnd()))
+		below = min(room, max(o.wait, below)+spreadBelow(o.wait))
 	case delay > room:
 		return step{reason: Deadline}
 	}
-	return step{move: again, wait: delay, reason: v.Reason}
+	return step{move: again, wait: delay, below: below, reason: v.Reason}
 }

@@ -117,6 +117,14 @@ func Run(t *testing.T, e Engine) {
 		{"the ledger is booked and read at once", ledgerTogether},
 		{"sums of any lines", ledgerSums},
 		{"a closed ledger is away", ledgerClosed},
+		{"requests are listed as they came", historyListed},
+		{"requests are filtered and found", historyFilters},
+		{"requests that come move no page", historyTail},
+		{"requests outlive a restart", historyRestart},
+		{"requests are kept within bounds", historyKept},
+		{"cursors of requests are this store's", historyCursors},
+		{"requests are logged and read at once", historyTogether},
+		{"a closed log of requests is away", historyClosed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e.Case(t, func(t *testing.T) {

@@ -53,6 +53,7 @@ type Store struct {
 	writer      *writer
 	attempts    *Journal
 	ledger      *ledger
+	history     *history
 	posted      mark // of the ledger, at start
 
 	opened time.Time
@@ -104,7 +105,11 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if s.ledger, err = openLedger(dir, o.Zone, s.posted, s.writer.put, s.oops); err != nil {
 		return nil, err
 	}
+	if s.history, err = openHistory(dir, s.oops); err != nil {
+		return nil, err
+	}
 	s.writer.ledger = s.ledger
+	s.history.start()
 	s.writer.start()
 	go s.sweep()
 	return s, nil
@@ -145,6 +150,9 @@ func (s *Store) release() error {
 	var errs []error
 	if s.attempts != nil {
 		errs = append(errs, s.attempts.Close())
+	}
+	if s.history != nil {
+		errs = append(errs, s.history.close())
 	}
 	if s.ledger != nil {
 		errs = append(errs, s.ledger.close())

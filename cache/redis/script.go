@@ -65,6 +65,10 @@ var (
 	forgetText string
 	//go:embed lua/due.lua
 	dueText string
+	//go:embed lua/log_push.lua
+	logPushText string
+	//go:embed lua/log_read.lua
+	logReadText string
 	//go:embed lua/write_preamble.lua
 	writePreamble string
 	//go:embed lua/write_claim.lua
@@ -116,6 +120,8 @@ var (
 	bucketsScript = newScript("buckets", bucketsText)
 	forgetScript  = newScript("forget", forgetText)
 	dueScript     = newScript("due", dueText)
+	logPushScript = newScript("log push", logPushText)
+	logReadScript = newScript("log read", logReadText)
 
 	writeClaimScript    = newWriteScript("write claim", writeClaimText)
 	writeDispatchScript = newWriteScript("write dispatch", writeDispatchText)

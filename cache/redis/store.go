@@ -64,6 +64,7 @@ type Store struct {
 	notices  *notices
 	lost     lost
 	ledger   ledger
+	history  history
 	now      func() time.Time
 
 	onWanted atomic.Pointer[func(cache.Hold)]
@@ -104,6 +105,7 @@ func Open(url string, o Options) (*Store, error) {
 	s.notices = newNotices(s)
 	s.lost.start(s)
 	s.ledger.start(s, int(n[0])%tags)
+	s.history.start(s)
 	return s, nil
 }
 
@@ -202,6 +204,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.lost.stop()
 		s.ledger.stop()
+		s.history.stop()
 		close(s.closed)
 		s.notices.stop()
 		s.err = s.client.universal.Close()

@@ -1,0 +1,394 @@
+package cache
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A block is up to BlockRequests requests, made to be searched without being
+// read whole. Numbers of a fixed size are little-endian.
+//
+//	head      blockHead bytes: see BlockHead; the CRC-32C of the head's other bytes
+//	marks     a Bloom filter of the ids and of how the records' keys begin
+//	columns   compressed: the names, each once: how many, then each; then for each
+//	          column of a row and each request two bytes, which name; then the
+//	          times, 8 bytes each, in microseconds since the block's oldest; then
+//	          where the details of each end, 4 bytes
+//	details   compressed: as in a row
+//	sum       CRC-32C of all that follows the head
+//
+// Who looks for names reads the columns, and the details of what they choose.
+
+const (
+	blockVersion = 0xb1
+	blockHead    = 56
+	blockSum     = 4
+
+	// mostUnpacked bounds what a part of a block comes to when it is uncompressed.
+	mostUnpacked = 8 << 20
+)
+
+// BlockHead is what the head of a block says.
+type BlockHead struct {
+	First          uint64 // as Encode was told
+	Count          int
+	Oldest, Newest time.Time // of the requests in it
+
+	marks, columns, details int // bytes
+}
+
+// BlockHeadSize is how many bytes of a block DecodeBlockHead needs.
+const BlockHeadSize = blockHead
+
+// Size of the block in bytes.
+func (h *BlockHead) Size() int { return blockHead + h.marks + h.columns + h.details + blockSum }
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Blocks makes and searches blocks. The zero value works, for any number of
+// goroutines.
+type Blocks struct {
+	packs, unpacks sync.Once
+	packer         *zstd.Encoder
+	unpacker       *zstd.Decoder
+	tables         sync.Pool // of *[]byte: columns
+}
+
+func (b *Blocks) pack(to, part []byte) []byte {
+	b.packs.Do(func() {
+		var err error
+		b.packer, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+			zstd.WithEncoderCRC(false), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			panic(err) // of the options
+		}
+	})
+	return b.packer.EncodeAll(part, to)
+}
+
+func (b *Blocks) unpack(to, part []byte) ([]byte, error) {
+	b.unpacks.Do(func() {
+		var err error
+		b.unpacker, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(mostUnpacked), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			panic(err) // of the options
+		}
+	})
+	return b.unpacker.DecodeAll(part, to)
+}
+
+// Encode makes a block of rows, of which there is at least one. first is for
+// whoever reads the head.
+func (b *Blocks) Encode(r *Rows, first uint64) ([]byte, error) {
+	count := r.Len()
+	if count == 0 || count > math.MaxUint16/columns {
+		return nil, fmt.Errorf("cache: no block of %d requests", count)
+	}
+	var (
+		places  = make(map[string]uint16, 32) // of names
+		names   []byte
+		which   = make([]byte, 2*columns*count)
+		times   = make([]int64, count)
+		ends    = make([]byte, 0, 4*count)
+		details = make([]byte, 0, r.Size())
+		m       = newMarks(count)
+		oldest  = int64(math.MaxInt64)
+		newest  = int64(0)
+	)
+	for i := range count {
+		d := decoder{rest: r.Row(i)}
+		for c := range columns {
+			name := d.bytes()
+			place, known := places[string(name)]
+			if !known {
+				place = uint16(len(places))
+				places[string(name)] = place
+				names = appendBytes(names, name)
+			}
+			binary.LittleEndian.PutUint16(which[2*(c*count+i):], place)
+		}
+		times[i] = d.at().UnixMicro()
+		oldest, newest = min(oldest, times[i]), max(newest, times[i])
+		details = append(details, d.rest...)
+		ends = binary.LittleEndian.AppendUint32(ends, uint32(len(details)))
+		m.note(&d)
+		if d.bad {
+			return nil, fmt.Errorf("%w: damaged request %d", ErrCodec, i)
+		}
+	}
+	table := binary.AppendUvarint(make([]byte, 0, len(names)+len(which)+12*count+8), uint64(len(places)))
+	table = append(append(table, names...), which...)
+	for _, at := range times {
+		table = binary.LittleEndian.AppendUint64(table, uint64(at-oldest))
+	}
+	table = append(table, ends...)
+
+	out := make([]byte, blockHead, blockHead+len(m)+len(table)/4+len(details)/2)
+	out = append(out, m...)
+	marked := len(out)
+	out = b.pack(out, table)
+	tabled := len(out)
+	out = b.pack(out, details)
+	h := BlockHead{First: first, Count: count, marks: len(m), columns: tabled - marked, details: len(out) - tabled,
+		Oldest: time.UnixMicro(oldest), Newest: time.UnixMicro(newest)}
+	h.put(out)
+	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out[blockHead:], castagnoli)), nil
+}
+
+func (h *BlockHead) put(b []byte) {
+	le := binary.LittleEndian
+	b[0] = blockVersion
+	le.PutUint64(b[4:], h.First)
+	le.PutUint64(b[12:], uint64(h.Oldest.UnixMicro()))
+	le.PutUint64(b[20:], uint64(h.Newest.UnixMicro()))
+	le.PutUint32(b[28:], uint32(h.Count))
+	le.PutUint32(b[32:], uint32(h.marks))
+	le.PutUint32(b[36:], uint32(h.columns))
+	le.PutUint32(b[40:], uint32(h.details))
+	le.PutUint32(b[blockHead-4:], crc32.Checksum(b[:blockHead-4], castagnoli))
+}
+
+// DecodeBlockHead reads the head that b begins with. An error is ErrCodec: it
+// is damaged, or one of a newer version.
+func DecodeBlockHead(b []byte) (h BlockHead, err error) {
+	le := binary.LittleEndian
+	if len(b) < blockHead || b[0] != blockVersion || le.Uint32(b[blockHead-4:]) != crc32.Checksum(b[:blockHead-4], castagnoli) {
+		return h, fmt.Errorf("%w: no head of a block", ErrCodec)
+	}
+	h = BlockHead{
+		First: le.Uint64(b[4:]), Count: int(le.Uint32(b[28:])),
+		Oldest: time.UnixMicro(int64(le.Uint64(b[12:]))), Newest: time.UnixMicro(int64(le.Uint64(b[20:]))),
+		marks: int(le.Uint32(b[32:])), columns: int(le.Uint32(b[36:])), details: int(le.Uint32(b[40:])),
+	}
+	const most = mostUnpacked + 1<<16
+	if h.Count < 1 || h.Count > math.MaxUint16/columns || h.marks > most || h.columns > most || h.details > most ||
+		h.marks < 1 || h.marks&(h.marks-1) != 0 || h.Newest.Before(h.Oldest) {
+		return h, fmt.Errorf("%w: a block of %d requests and %d bytes", ErrCodec, h.Count, h.Size())
+	}
+	return h, nil
+}
+
+// Search is Rows.Search of the requests in a block. Any error is ErrCodec.
+func (b *Blocks) Search(block []byte, f *RequestFilter, below int, give func(i int, r *Request) (more bool)) error {
+	h, err := DecodeBlockHead(block)
+	if err != nil {
+		return err
+	}
+	if len(block) != h.Size() {
+		return fmt.Errorf("%w: a block of %d bytes has %d", ErrCodec, h.Size(), len(block))
+	}
+	if !f.MayBeIn(&h) {
+		return nil
+	}
+	rest, sum := block[blockHead:len(block)-blockSum], block[len(block)-blockSum:]
+	if binary.LittleEndian.Uint32(sum) != crc32.Checksum(rest, castagnoli) {
+		return fmt.Errorf("%w: a damaged block", ErrCodec)
+	}
+	marked, rest := marks(rest[:h.marks]), rest[h.marks:]
+	if !marked.mayHave(&f.Find) {
+		return nil
+	}
+	buf, _ := b.tables.Get().(*[]byte)
+	if buf == nil {
+		buf = new([]byte)
+	}
+	defer b.tables.Put(buf)
+	if *buf, err = b.unpack((*buf)[:0], rest[:h.columns]); err != nil {
+		return fmt.Errorf("%w: the columns of a block: %w", ErrCodec, err)
+	}
+	var t table
+	if err := t.read(*buf, &h); err != nil {
+		return err
+	}
+	want, may := t.wants(f)
+	if !may {
+		return nil
+	}
+	var details []byte
+	for i := min(below, h.Count) - 1; i >= 0; i-- {
+		if !t.has(i, &want) || !f.hasTime(t.at(i)) {
+			continue
+		}
+		if details == nil {
+			if details, err = b.unpack(make([]byte, 0, 32<<10), rest[h.columns:]); err != nil {
+				return fmt.Errorf("%w: the details of a block: %w", ErrCodec, err)
+			}
+		}
+		var r Request
+		if err := t.request(i, details, &r); err != nil {
+			return err
+		}
+		if f.Find.finds(&r) && !give(i, &r) {
+			break
+		}
+	}
+	return nil
+}
+
+// MayBeIn says whether some of a block's requests are of the filter's time.
+func (f *RequestFilter) MayBeIn(h *BlockHead) bool {
+	return (f.Since.IsZero() || !h.Newest.Before(f.Since)) && (f.Until.IsZero() || h.Oldest.Before(f.Until))
+}
+
+func (f *RequestFilter) hasTime(at time.Time) bool {
+	return (f.Since.IsZero() || !at.Before(f.Since)) && (f.Until.IsZero() || at.Before(f.Until))
+}
+
+// table is a block's columns.
+type table struct {
+	count  int
+	names  [][]byte
+	which  []byte
+	times  []byte
+	ends   []byte
+	oldest int64
+}
+
+func (t *table) read(all []byte, h *BlockHead) error {
+	d := decoder{rest: all}
+	t.names = make([][]byte, d.count(1))
+	for i := range t.names {
+		t.names[i] = d.bytes()
+	}
+	t.count, t.oldest = h.Count, h.Oldest.UnixMicro()
+	t.which, t.times, t.ends = d.take(2*columns*t.count), d.take(8*t.count), d.take(4*t.count)
+	return d.end("columns of a block")
+}
+
+// wants says which names are wanted, by column; -1: any. may is false if one
+// of them is in no request.
+func (t *table) wants(f *RequestFilter) (want [columns]int, may bool) {
+	for c := range want {
+		want[c] = -1
+	}
+	for c, name := range f.Series.names() {
+		if *name == "" {
+			continue
+		}
+		for i := range t.names {
+			if string(t.names[i]) == *name {
+				want[c] = i
+			}
+		}
+		if want[c] < 0 {
+			return want, false
+		}
+	}
+	return want, true
+}
+
+func (t *table) name(c, i int) int { return int(binary.LittleEndian.Uint16(t.which[2*(c*t.count+i):])) }
+
+func (t *table) has(i int, want *[columns]int) bool {
+	for c, n := range want {
+		if n >= 0 && t.name(c, i) != n {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *table) at(i int) time.Time {
+	return time.UnixMicro(t.oldest + int64(binary.LittleEndian.Uint64(t.times[8*i:])&(1<<62-1)))
+}
+
+func (t *table) end(i int) int {
+	if i < 0 {
+		return 0
+	}
+	return int(binary.LittleEndian.Uint32(t.ends[4*i:]))
+}
+
+func (t *table) request(i int, details []byte, r *Request) error {
+	for c, name := range r.names() {
+		n := t.name(c, i)
+		if n >= len(t.names) {
+			return fmt.Errorf("%w: request %d of a block has no name", ErrCodec, i)
+		}
+		*name = string(t.names[n])
+	}
+	from, to := t.end(i-1), t.end(i)
+	if from > to || to > len(details) {
+		return fmt.Errorf("%w: request %d of a block is nowhere", ErrCodec, i)
+	}
+	r.At = t.at(i)
+	d := decoder{rest: details[from:to]}
+	d.details(r)
+	return d.end("request of a block")
+}
+
+// marks is a Bloom filter with a power of two of bytes: about one block of
+// thirty is looked into for nothing.
+type marks []byte
+
+const keyMark = 4 // bytes of a key that are noted: what a search must say of it
+
+func newMarks(count int) marks { return make(marks, max(8, 1<<bits.Len(uint(2*count-1)))) }
+
+func (m marks) each(hash uint64, f func(at *byte, bit byte)) {
+	for range 3 {
+		n := hash % uint64(8*len(m))
+		f(&m[n/8], 1<<(n%8))
+		hash = bits.RotateLeft64(hash, 21)
+	}
+}
+
+// note notes what the details begin with.
+func (m marks) note(details *decoder) {
+	d := *details
+	set := func(at *byte, bit byte) { *at |= bit }
+	has := d.byte()
+	if id := d.bytes(); len(id) > 0 {
+		m.each(hashOf(id), set)
+	}
+	if has&requestRecord != 0 {
+		if begins := d.take(keyMark); !d.bad {
+			m.each(hashOf(begins), set)
+		}
+	}
+	details.bad = details.bad || d.bad
+}
+
+func (m marks) has(what []byte) bool {
+	all := true
+	m.each(hashOf(what), func(at *byte, bit byte) { all = all && *at&bit != 0 })
+	return all
+}
+
+func (m marks) mayHave(f *Find) bool {
+	if f.all() || f.ID != "" && m.has([]byte(f.ID)) {
+		return true
+	}
+	for i := range f.Keys {
+		if m.has(f.Keys[i][:keyMark]) {
+			return true
+		}
+	}
+	if f.Record == "" {
+		return false
+	}
+	if len(f.Record) < 2*keyMark {
+		return true
+	}
+	begins, err := hex.DecodeString(f.Record[:2*keyMark])
+	return err == nil && m.has(begins)
+}
+
+// hashOf is FNV-1a with its bits mixed; it stands in files.
+func hashOf(b []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
