@@ -27,6 +27,8 @@ func (g *Gateway) adminRoutes() []adminRoute {
 		{http.MethodPost, "/api/demo", plain(g.playDemo)},
 		{http.MethodGet, "/api/tools", plain(g.listTools)},
 		{http.MethodGet, "/api/targets", plain(g.listTargets)},
+		{http.MethodGet, "/api/requests", plain(g.listRequests)},
+		{http.MethodGet, "/api/requests/:id", plain(g.oneRequest)},
 		{http.MethodGet, "/api/records", g.listRecords},
 		{http.MethodGet, "/api/records/:key", g.oneRecord},
 		{http.MethodPost, "/api/records/:key/resolve", g.resolveOne},
