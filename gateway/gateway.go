@@ -130,6 +130,7 @@ type Gateway struct {
 	documents *documents
 	failed    failedCalls
 	demo      demo
+	live      live
 	probes    *probes
 	started   time.Time
 
@@ -167,6 +168,7 @@ func New(o Options) (*Gateway, error) {
 		g.clients[k.Hash] = k
 	}
 	g.demo = newDemo(g)
+	g.live.g = g
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
 	g.metrics = newMetrics(o, g.relaxed)
 	o.Registry.MustRegister(targetMetrics{g.routes, g.tools}, unknownOutcomes{g})
