@@ -24,6 +24,8 @@ func (g *Gateway) adminRoutes() []adminRoute {
 		{http.MethodGet, "/api/series", plain(g.showSeries)},
 		{http.MethodGet, "/api/pulse", plain(g.showPulse)},
 		{http.MethodGet, "/api/report", plain(g.report)},
+		{http.MethodGet, "/api/prices", plain(g.listPrices)},
+		{http.MethodGet, "/api/config", plain(g.showConfig)},
 		{http.MethodGet, "/api/events", plain(g.stream)},
 		{http.MethodPost, "/api/demo", plain(g.playDemo)},
 		{http.MethodGet, "/api/tools", plain(g.listTools)},

@@ -53,6 +53,9 @@ type Options struct {
 	Models      []Model
 	Passthrough string // name of the upstream that any other /v1 path goes to; empty: none
 
+	Prices *prices.Book  // what /api/prices shows; nil: nothing
+	Config []ConfigValue // what /api/config shows
+
 	Tools     []Tool
 	ToolTTL   time.Duration // how long the answer of a tool's write is kept; at most Dedupe.TTL.Max
 	Tombstone time.Duration // how long the key of a write is remembered; ToolTTL where that is longer

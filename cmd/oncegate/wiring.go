@@ -116,6 +116,10 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		o.Keys = append(o.Keys, key)
 	}
 	book := c.Book()
+	o.Prices = book
+	for _, v := range c.Values() {
+		o.Config = append(o.Config, gateway.ConfigValue{Path: v.Path, Value: v.Text, Source: v.Place.String()})
+	}
 	for _, p := range c.Providers {
 		up, err := newUpstream(ctx, c, p, book)
 		if err != nil {
