@@ -56,12 +56,9 @@ func (r *routes) mocked() string {
 // playDemo answers POST /api/demo: one request, sent twice at once, each time
 // one that was never sent before.
 func (g *Gateway) playDemo(w http.ResponseWriter, r *http.Request) {
-	_, release, refused := g.readChange(w, r)
-	if refused == nil {
-		release()
-		if g.demo.model == "" {
-			refused = notFound("no model here is answered by the built-in mock upstream alone, and a demo request to another would be billed")
-		}
+	refused := g.readNothing(w, r)
+	if refused == nil && g.demo.model == "" {
+		refused = notFound("no model here is answered by the built-in mock upstream alone, and a demo request to another would be billed")
 	}
 	if refused != nil {
 		g.refuse(w, &unknownPath, refused)
