@@ -20,6 +20,7 @@ func (g *Gateway) adminRoutes() []adminRoute {
 		return func(w http.ResponseWriter, r *http.Request, _ string) { answer(w, r) }
 	}
 	return []adminRoute{
+		{http.MethodGet, "/api/openapi.json", plain(g.showOpenAPI)},
 		{http.MethodGet, "/api/summary", plain(g.showSummary)},
 		{http.MethodGet, "/api/series", plain(g.showSeries)},
 		{http.MethodGet, "/api/pulse", plain(g.showPulse)},
