@@ -1,11 +1,6 @@
 package gateway
 
-import (
-	"net/http"
-
-	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-)
+import "net/http"
 
 // adminRoute is one thing that the admin listener's API can be asked. GET has
 // HEAD with it.
@@ -40,30 +35,4 @@ func (g *Gateway) adminRoutes() []adminRoute {
 		{http.MethodPost, "/api/records/resolve", g.resolveSeveral},
 		{http.MethodGet, "/api/audit", g.listAudit},
 	}
-}
-
-// Admin is the admin listener's surface.
-func (g *Gateway) Admin() http.Handler {
-	e := echo.New()
-	e.HideBanner, e.HidePort = true, true
-	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
-	for _, route := range g.adminRoutes() {
-		e.Any(route.path, func(c echo.Context) error {
-			w, r := c.Response().Writer, c.Request()
-			if r.Method != route.method && !(r.Method == http.MethodHead && route.method == http.MethodGet) {
-				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, route.method))
-				return nil
-			}
-			route.answer(w, r, c.Param("key"))
-			return nil
-		})
-	}
-	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
-		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
-	}
-	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, &unknownPath, notFound("there is nothing at this path: the admin listener has /api, as /api/openapi.json describes it, /metrics, /livez and /readyz"))
-		return nil
-	})
-	return g.guard(e)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Data is the data listener's surface.
@@ -67,4 +68,30 @@ func (g *Gateway) elsewhere(w http.ResponseWriter, r *http.Request) {
 		message = "this gateway has no operation at this path; name a provider as passthrough in its configuration to have it forwarded"
 	}
 	g.refuse(w, &unknownPath, notFound(clip([]byte(r.URL.Path), 200)+": "+message))
+}
+
+// Admin is the admin listener's surface.
+func (g *Gateway) Admin() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
+	for _, route := range g.adminRoutes() {
+		e.Any(route.path, func(c echo.Context) error {
+			w, r := c.Response().Writer, c.Request()
+			if r.Method != route.method && !(r.Method == http.MethodHead && route.method == http.MethodGet) {
+				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, route.method))
+				return nil
+			}
+			route.answer(w, r, c.Param("key"))
+			return nil
+		})
+	}
+	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
+		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
+	}
+	e.Any("/*", func(c echo.Context) error {
+		g.refuse(c.Response().Writer, &unknownPath, notFound("there is nothing at this path: the admin listener has /api, as /api/openapi.json describes it, /metrics, /livez and /readyz"))
+		return nil
+	})
+	return g.guard(e)
 }
