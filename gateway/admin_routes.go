@@ -31,6 +31,7 @@ func (g *Gateway) adminRoutes() []adminRoute {
 		{http.MethodGet, "/api/records", g.listRecords},
 		{http.MethodGet, "/api/records/:key", g.oneRecord},
 		{http.MethodPost, "/api/records/:key/resolve", g.resolveOne},
+		{http.MethodPost, "/api/records/:key/forget", g.forgetOne},
 		{http.MethodPost, "/api/records/:key/probe", g.probeOne},
 		{http.MethodPost, "/api/records/resolve", g.resolveSeveral},
 		{http.MethodGet, "/api/audit", g.listAudit},

@@ -186,9 +186,12 @@ func TestAnswersAreAsOpenAPIDescribes(t *testing.T) {
 		{"POST /api/records/{key}/resolve", "/api/records/" + doubt + "/resolve", `{"as":"executed","reason":"seen","status":201,"body":"{}"}`},
 		{"POST /api/records/{key}/resolve", "/api/records/" + done + "/resolve", `{"as":"executed","reason":"seen"}`},
 		{"POST /api/records/resolve", "/api/records/resolve", `{"resolve":[{"key":"` + second + `","as":"not-executed","reason":"seen"},{"key":"` + done + `","as":"executed","reason":"seen"},{"key":"x"}]}`},
+		{"POST /api/records/{key}/forget", "/api/records/" + done + "/forget", `{"reason":"seen"}`},
 		{"GET /api/requests/{id}", "/api/requests/" + id, ""}, {"GET /api/requests/{id}", "/api/requests/none", ""},
 		{"GET /api/records/{key}", "/api/records/" + record, ""}, {"GET /api/records/{key}", "/api/records/" + done, ""}, {"GET /api/records/{key}", "/api/records/" + doubt, ""},
-		{"GET /api/records/{key}", "/api/records/x", ""}, {"GET /api/audit", "/api/audit", ""},
+		{"GET /api/records/{key}", "/api/records/x", ""},
+		{"POST /api/records/{key}/forget", "/api/records/" + record + "/forget", `{"reason":"seen"}`}, {"GET /api/records/{key}", "/api/records/" + record, ""},
+		{"GET /api/audit", "/api/audit", ""},
 	} {
 		method, _, _ := strings.Cut(c.operation, " ")
 		r := httptest.NewRequest(method, "http://127.0.0.1"+c.path, strings.NewReader(c.body))
