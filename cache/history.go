@@ -74,10 +74,13 @@ func (h Happening) String() string {
 // MostMoments is how many of a timeline are kept: its first ones.
 const MostMoments = 64
 
+// Unnamed chooses those that have no name, of a user, a tool, ...
+const Unnamed = "-"
+
 // RequestFilter chooses requests. Zero values choose all.
 type RequestFilter struct {
 	Since, Until time.Time // since inclusive, until exclusive
-	Series       Series    // each name that is not empty is the request's
+	Series       Series    // each name that is not empty is the request's; Unnamed: it has none
 	Find         Find
 	After        string // a place: those that came into the log later
 }

@@ -296,6 +296,9 @@ func (t *table) wants(f *RequestFilter) (want [columns]int, may bool) {
 		if *name == "" {
 			continue
 		}
+		if *name == Unnamed {
+			name = new("")
+		}
 		for i := range t.names {
 			if string(t.names[i]) == *name {
 				want[c] = i

@@ -94,7 +94,7 @@ func (f *RequestFilter) chooses(r *Request) bool {
 	}
 	has := r.Series.names()
 	for i, want := range f.Series.names() {
-		if *want != "" && *want != *has[i] {
+		if *want != "" && *want != *has[i] && (*want != Unnamed || *has[i] != "") {
 			return false
 		}
 	}

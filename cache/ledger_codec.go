@@ -94,9 +94,18 @@ func (d *decoder) series(s *Series) {
 }
 
 func (d *decoder) figures(f *Figures) {
+	// Most are below 128, and of a report there are a million: those take no call.
+	rest := d.rest
 	for _, n := range f.numbers() {
+		if len(rest) > 0 && rest[0] < 0x80 {
+			*n, rest = int64(rest[0]), rest[1:]
+			continue
+		}
+		d.rest = rest
 		*n = d.int64()
+		rest = d.rest
 	}
+	d.rest = rest
 	if f.Saved.Picos >= picos || f.Spent.Picos >= picos {
 		d.bad = true
 	}

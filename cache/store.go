@@ -196,6 +196,12 @@ type Store interface {
 	// next unmarked repeat within d may take it. On a record that is gone or
 	// was claimed anew it does nothing.
 	Owe(ctx context.Context, h Hold, n Nonce, d time.Duration) error
+	// Forget lets go of a completion that is settled, durably, so that the next
+	// caller runs it anew, and writes to the audit. ErrNone: there is none, or it
+	// is in flight, or a write: used keys are not forgotten. Sent again it is
+	// ErrNone too.
+	Forget(ctx context.Context, k Key, actor, reason string) error
+
 	Ledger
 	Writes
 	History

@@ -52,6 +52,8 @@ const (
 	StepRerun      = "rerun"    // an unknown outcome is claimed anew, on the caller's word
 	StepAgain      = "again"    // likewise, for the upstream deduplicates
 	StepResolved   = "resolved" // a person or a probe said what became of it
+
+	StepForgotten = "forgotten" // of completions, in the audit only
 )
 
 // Step is one entry of a record's trail.

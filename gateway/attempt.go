@@ -36,7 +36,7 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	r.made++
 	start := time.Now()
 	if r.made == 1 {
-		g.metrics.overhead.Observe(start.Sub(r.c.arrived).Seconds())
+		g.began(r.c, start)
 	}
 	if g.opt.Journal != nil {
 		id, err := g.opt.Journal.Begin(r.entry.Hold(), t.state.Name)
@@ -62,9 +62,7 @@ func (r *run) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	}
 	back = true
 	r.count(t, f.Billing())
-	took := time.Since(start)
-	g.metrics.upstream.Observe(took.Seconds())
-	g.metrics.attempt(t.state.Name, f.Result(), f.Billing())
+	took := g.attempted(start, t.state.Name, f.Result(), f.Billing())
 	r.trace.tried(start, took, r.asked, r.status(f), f.Result())
 	return f
 }

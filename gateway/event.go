@@ -24,6 +24,8 @@ const (
 	outcomeInDoubt   = "unknown"
 )
 
+var outcomes = []string{outcomeExecuted, outcomeCoalesced, outcomeReplayed, outcomeBypassed, outcomeRefused, outcomeFailed, outcomeInDoubt}
+
 // event is what there is to say of one request. It is filled along the path
 // and written once: the log line and the metrics come from it.
 type event struct {

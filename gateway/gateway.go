@@ -35,6 +35,7 @@ type Options struct {
 
 	Keys       []ClientKey   // empty: open
 	AuthOpen   bool          // auth.open: the operator opened a listener that others can reach
+	Version    string        // of the program, as it tells people
 	AdminToken string        // guards the admin listener; empty: loopback hosts only
 	MaxBody    int64         // bytes of a request body, decoded
 	Buffered   int64         // bytes of request bodies held at once
@@ -51,6 +52,9 @@ type Options struct {
 	Upstreams   []Upstream
 	Models      []Model
 	Passthrough string // name of the upstream that any other /v1 path goes to; empty: none
+
+	Prices *prices.Book  // what /api/prices shows; nil: nothing
+	Config []ConfigValue // what /api/config shows
 
 	Tools     []Tool
 	ToolTTL   time.Duration // how long the answer of a tool's write is kept; at most Dedupe.TTL.Max
@@ -92,6 +96,7 @@ type Upstream struct {
 	Credentials int // how many API keys it has; at least 1
 	Policy      policy.Config
 	Prices      *prices.List // nil: what its answers cost is known where they say so only
+	Mock        bool         // it is the built-in mock: asking it costs nothing
 }
 
 // Model is a name that clients use, and where it leads. The name * stands for
@@ -115,6 +120,8 @@ type Gateway struct {
 	opt       Options
 	log       *zap.Logger
 	metrics   *metrics
+	pulse     pulse
+	address   atomic.Pointer[string] // where clients reach the data listener
 	records   *cache.Records
 	engine    policy.Engine
 	routes    *routes
@@ -125,6 +132,8 @@ type Gateway struct {
 	buffers   *buffers
 	documents *documents
 	failed    failedCalls
+	demo      demo
+	live      live
 	probes    *probes
 	started   time.Time
 
@@ -161,6 +170,8 @@ func New(o Options) (*Gateway, error) {
 		k.secret, k.macs = g.derive("key", k.Name), new(sync.Pool)
 		g.clients[k.Hash] = k
 	}
+	g.demo = newDemo(g)
+	g.live.g = g
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
 	g.metrics = newMetrics(o, g.relaxed)
 	o.Registry.MustRegister(targetMetrics{g.routes, g.tools}, unknownOutcomes{g})

@@ -146,6 +146,7 @@ var requests = sync.Pool{New: func() any { return new(cache.Request) }}
 // keep logs a request. It must not be used any more.
 func (g *Gateway) keep(r *cache.Request) {
 	g.opt.Store.Log(r)
+	g.live.kept.Add(1)
 	*r = cache.Request{Timeline: r.Timeline[:0]}
 	requests.Put(r)
 }

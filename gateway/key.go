@@ -15,6 +15,12 @@ import (
 // that no record is found under a key that means something else.
 const keyVersion = "1"
 
+// What a key of the caller's own is the key of, as it enters the record's name.
+const (
+	explicitKey = "explicit" // a completion
+	writeKey    = "write"    // a tool's write
+)
+
 // readKey reads the caller's own Idempotency-Key: 1 to 255 visible ASCII
 // characters, bare or as a quoted structured-field string (RFC 8941), whose
 // parameters are ignored.
@@ -88,7 +94,7 @@ func (g *Gateway) setKey(c *call, h http.Header) {
 	defer c.who.done(k)
 	said := &c.key
 	if c.explicit() {
-		k.begin("explicit")
+		k.begin(explicitKey)
 		k.text(c.ownKey)
 		k.sum(c.key[:])
 		said = (*cache.Key)(&c.fingerprint)

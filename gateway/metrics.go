@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -115,3 +117,20 @@ func (m *metrics) attempt(target, result string, b policy.Billing) {
 func (m *metrics) inflight(op *operation, d float64) { m.gauges[op].running.Add(d) }
 
 func (m *metrics) followers(op *operation, d float64) { m.gauges[op].following.Add(d) }
+
+// began counts what a call took before its first attempt.
+func (g *Gateway) began(c *call, first time.Time) {
+	overhead := first.Sub(c.arrived)
+	g.metrics.overhead.Observe(overhead.Seconds())
+	g.pulse.began(first, overhead)
+}
+
+// attempted counts an attempt that is over, and says how long it took.
+func (g *Gateway) attempted(start time.Time, target, result string, b policy.Billing) time.Duration {
+	now := time.Now()
+	took := now.Sub(start)
+	g.metrics.upstream.Observe(took.Seconds())
+	g.metrics.attempt(target, result, b)
+	g.pulse.attempt(now, took, result)
+	return took
+}

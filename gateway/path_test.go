@@ -22,13 +22,13 @@ import (
 // house is a gateway over its embedded store, with an upstream that the test
 // gives, all on loopback sockets.
 type house struct {
-	t     *testing.T
+	t     testing.TB
 	g     *gateway.Gateway
 	url   string
 	calls atomic.Int64
 }
 
-func newHouse(t *testing.T, upstream http.HandlerFunc, change func(*gateway.Options)) *house {
+func newHouse(t testing.TB, upstream http.HandlerFunc, change func(*gateway.Options)) *house {
 	t.Helper()
 	h := &house{t: t}
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -27,6 +28,7 @@ func (r *toolRun) onPolicy(ev policy.Event) {
 func (g *Gateway) onPolicy(label string, ev policy.Event) {
 	if ev.Kind == policy.Retried {
 		g.metrics.retries.WithLabelValues(label, ev.Cause).Inc()
+		g.pulse.retried(time.Now())
 		return
 	}
 	level := zap.InfoLevel

@@ -54,25 +54,6 @@ func (g *Gateway) listAudit(w http.ResponseWriter, r *http.Request, _ string) {
 	writeFresh(w, list)
 }
 
-// oneRecord answers GET /api/records/{key}: all there is to know of a record
-// but the body of its answer.
-func (g *Gateway) oneRecord(w http.ResponseWriter, r *http.Request, name string) {
-	key, refused := readKey(name)
-	if refused == nil {
-		_, refused = readQuery(r)
-	}
-	if refused != nil {
-		g.refuse(w, &unknownPath, refused)
-		return
-	}
-	rec, err := g.opt.Store.Record(r.Context(), key)
-	if err != nil || recordStates[rec.State] == "" {
-		g.refuse(w, &unknownPath, unread(err))
-		return
-	}
-	writeFresh(w, showWhole(&rec))
-}
-
 // readKey reads a record's name.
 func readKey(name string) (k cache.Key, _ *refusal) {
 	b, err := hex.DecodeString(name)

@@ -24,9 +24,14 @@ type books struct {
 	store cache.Store
 }
 
-func newBooks(t *testing.T, change func(*gateway.Options)) *books {
+func newBooks(t testing.TB, change func(*gateway.Options)) *books {
+	return newBooksOver(t, func(http.ResponseWriter, *http.Request) {}, change)
+}
+
+// newBooksOver is newBooks with an upstream.
+func newBooksOver(t testing.TB, upstream http.HandlerFunc, change func(*gateway.Options)) *books {
 	b := &books{}
-	b.house = newHouse(t, func(http.ResponseWriter, *http.Request) {}, func(o *gateway.Options) {
+	b.house = newHouse(t, upstream, func(o *gateway.Options) {
 		b.store = o.Store
 		o.ToolTTL, o.Tombstone = time.Hour, 48*time.Hour
 		if change != nil {

@@ -26,24 +26,18 @@ type listQuery struct {
 // readList reads which page of a list is asked for, and the filters that the
 // list has. What makes no sense is refused, rather than answered with a list
 // that its reader takes for another.
-func readList(r *http.Request, filters ...string) (q listQuery, _ *refusal) {
+func readList(r *http.Request, filters ...string) (q listQuery, refused *refusal) {
 	known := append(slices.Clone(filters), "limit", "cursor")
 	ask, refused := readQuery(r, known...)
 	if refused != nil {
 		return q, refused
 	}
-	q.limit = usualPage
+	if q, refused = readPage(ask); refused != nil {
+		return q, refused
+	}
 	for name, values := range ask {
 		v := values[0]
 		switch name {
-		case "limit":
-			n, err := strconv.Atoi(v)
-			if err != nil || n < 1 || n > mostPage {
-				return q, badBody("limit is a number of entries from 1 to "+strconv.Itoa(mostPage), "limit")
-			}
-			q.limit = n
-		case "cursor":
-			q.cursor = v
 		case "state":
 			for state, word := range recordStates {
 				if word == v {

@@ -129,6 +129,22 @@ func (g *Gateway) readChange(w http.ResponseWriter, r *http.Request) ([]byte, fu
 	return g.readBody(w, r)
 }
 
+// readNothing reads the body of a change that has nothing to say: {}, or none.
+func (g *Gateway) readNothing(w http.ResponseWriter, r *http.Request) *refusal {
+	body, release, refused := g.readChange(w, r)
+	if refused != nil {
+		return refused
+	}
+	defer release()
+	if len(body) == 0 {
+		return nil
+	}
+	if refused = readJSON(body, &struct{}{}); refused != nil {
+		refused.message = "the body is {}: there is nothing to be said here"
+	}
+	return refused
+}
+
 // readJSON reads an object whose fields are into's and no others.
 func readJSON(text []byte, into any) *refusal {
 	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true))

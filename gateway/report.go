@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"oncegate/cache/report"
@@ -14,16 +13,16 @@ import (
 // them, and further until, zone, monthly and retry_rate. All of it is looked at
 // before the ledger is.
 func (g *Gateway) report(w http.ResponseWriter, r *http.Request) {
-	q, refused := g.reportQuery(r)
+	now := time.Now()
+	q, refused := g.reportQuery(r, now)
 	if refused != nil {
 		g.refuse(w, &unknownPath, refused)
 		return
 	}
-	sums, err := report.Make(r.Context(), g.opt.Store, q.Query, time.Now())
+	sums, err := report.Make(r.Context(), g.opt.Store, q.Query, now)
 	switch {
 	case err != nil:
-		g.refuse(w, &unknownPath, &refusal{status: 503, code: "store_unavailable", reason: reasonStoreAway, retry: true,
-			message: "the store can't be read: " + err.Error()})
+		g.refuse(w, &unknownPath, unread(err))
 	case q.csv:
 		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 		w.Header().Set("Content-Disposition", `attachment; filename="oncegate-report.csv"`)
@@ -73,38 +72,17 @@ func (q *reportQuery) form(ask url.Values) *refusal {
 }
 
 // reportQuery reads what is asked for.
-func (g *Gateway) reportQuery(r *http.Request) (q reportQuery, _ *refusal) {
-	ask := r.URL.Query()
-	for name := range ask {
-		switch name {
-		case "since", "until", "by", "zone", "format", "monthly", "retry_rate":
-		default:
-			return q, badBody("a report knows since, until, by, zone, format, monthly and retry_rate, not "+strconv.Quote(clip([]byte(name), 50)), name)
-		}
+func (g *Gateway) reportQuery(r *http.Request, now time.Time) (q reportQuery, refused *refusal) {
+	ask, refused := readQuery(r, append([]string{"by", "format", "monthly", "retry_rate"}, ledgerParams...)...)
+	if refused != nil {
+		return q, refused
+	}
+	if q.Query, refused = g.readLedger(ask, now); refused != nil {
+		return q, refused
 	}
 	var err error
 	if q.By, err = report.ParseBy(ask.Get("by")); err != nil {
 		return q, badBody(err.Error(), "by")
-	}
-	q.Ledger, q.Zone = g.opt.Zone, g.opt.Zone
-	if name := ask.Get("zone"); name != "" {
-		if q.Zone, err = time.LoadLocation(name); err != nil || strings.EqualFold(name, "local") {
-			return q, badBody("zone is a name of the IANA time zone database, like Europe/Berlin", "zone")
-		}
-	}
-	now := time.Now()
-	q.Since, q.Until = now.Add(-24*time.Hour), now
-	for name, into := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
-		v := ask.Get(name)
-		if v == "" {
-			continue
-		}
-		if *into, err = report.ParseTime(v, now); err != nil {
-			return q, badBody(name+" is "+err.Error(), name)
-		}
-	}
-	if !q.Since.Before(q.Until) {
-		return q, badBody("since must be before until", "since")
 	}
 	return q, q.form(ask)
 }

@@ -75,29 +75,22 @@ func (g *Gateway) Admin() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.GET("/metrics", echo.WrapHandler(promhttp.HandlerFor(g.opt.Registry, promhttp.HandlerOpts{})))
-	e.GET("/api/report", func(c echo.Context) error { g.report(c.Response().Writer, c.Request()); return nil })
-	e.GET("/api/targets", func(c echo.Context) error { g.listTargets(c.Response().Writer); return nil })
-	only := func(method, path string, answer func(w http.ResponseWriter, r *http.Request, key string)) {
-		e.Any(path, func(c echo.Context) error {
+	for _, route := range g.adminRoutes() {
+		e.Any(route.path, func(c echo.Context) error {
 			w, r := c.Response().Writer, c.Request()
-			if r.Method != method && !(r.Method == http.MethodHead && method == http.MethodGet) {
-				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, method))
+			if r.Method != route.method && !(r.Method == http.MethodHead && route.method == http.MethodGet) {
+				g.refuse(w, &unknownPath, methodNotAllowed(r.Method, route.method))
 				return nil
 			}
-			answer(w, r, c.Param("key"))
+			route.answer(w, r, c.Param("key"))
 			return nil
 		})
 	}
-	only(http.MethodGet, "/api/records", g.listRecords)
-	only(http.MethodGet, "/api/records/:key", g.oneRecord)
-	only(http.MethodPost, "/api/records/:key/resolve", g.resolveOne)
-	only(http.MethodPost, "/api/records/resolve", g.resolveSeveral)
-	only(http.MethodGet, "/api/audit", g.listAudit)
 	for _, p := range []string{"/livez", "/healthz", "/readyz"} {
 		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
 	}
 	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/report, /api/records, /api/audit, /api/targets, /metrics, /livez and /readyz"))
+		g.refuse(c.Response().Writer, &unknownPath, notFound("there is nothing at this path: the admin listener has /api, as /api/openapi.json describes it, /metrics, /livez and /readyz"))
 		return nil
 	})
 	return g.guard(e)

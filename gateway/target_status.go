@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -86,20 +87,42 @@ type rateStatus struct {
 	Seen       float64 `json:"seen"`      // how long ago that was
 }
 
-// listTargets answers /api/targets.
-func (g *Gateway) listTargets(w http.ResponseWriter) {
+// listTargets answers GET /api/targets, by name: provider/model, and tools.
+func (g *Gateway) listTargets(w http.ResponseWriter, r *http.Request) {
+	q, refused := readList(r)
+	if refused != nil {
+		g.refuse(w, &unknownPath, refused)
+		return
+	}
+	var all []*policy.Target
+	g.routes.each(func(_ string, t *policy.Target) { all = append(all, t) })
+	for _, t := range g.tools {
+		all = append(all, t.state)
+	}
+	// A model may be reached by its own name and by another's: two states of one name.
+	slices.SortStableFunc(all, func(a, b *policy.Target) int { return strings.Compare(a.Name, b.Name) })
+	places := make([]string, len(all))
+	for i, t := range all {
+		places[i] = t.Name + "\x00"
+		if i > 0 && all[i-1].Name == t.Name {
+			places[i] = places[i-1] + "\x00"
+		}
+	}
+	page, next, err := pageOf(places, q, func(place string) string { return place })
+	if err != nil {
+		g.refuse(w, &unknownPath, unread(err))
+		return
+	}
 	list := struct {
 		Targets []targetStatus `json:"targets"`
-	}{Targets: []targetStatus{}}
+		Next    string         `json:"next"`
+	}{make([]targetStatus, len(page)), next}
 	now := time.Now()
-	g.routes.each(func(_ string, t *policy.Target) {
-		list.Targets = append(list.Targets, shownTarget(t.Status(now)))
-	})
-	for _, name := range slices.Sorted(maps.Keys(g.tools)) {
-		list.Targets = append(list.Targets, shownTarget(g.tools[name].state.Status(now)))
+	for i, place := range page {
+		at, _ := slices.BinarySearch(places, place)
+		list.Targets[i] = shownTarget(all[at].Status(now))
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	writeJSON(w, list)
+	writeFresh(w, list)
 }
 
 func shownTarget(s policy.Status) targetStatus {

@@ -114,7 +114,7 @@ func (c *call) setToolKey() {
 		c.fingerprint = c.key // they alone are the operation
 		return
 	}
-	k.begin("write")
+	k.begin(writeKey)
 	k.text(c.ownKey)
 	k.sum(c.key[:])
 	k.begin("write-params")

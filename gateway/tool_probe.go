@@ -136,17 +136,27 @@ func (p *probes) once(k cache.Key, t *tool) (over bool) {
 	case rec.About.Probe == "": // written before there was a probe, or of a body that does not name it
 		return true
 	}
-	found, head, body, err := t.probe(p.g, &rec)
+	state, err := t.find(p.g, &rec)
 	if err != nil {
 		p.g.log.Info("a probe learned nothing", zap.String("tool", t.Name), zap.String("key", keyText(k)), zap.Error(err))
-		return false
+		return errors.Is(err, cache.ErrSettled) || errors.Is(err, cache.ErrNone)
+	}
+	return state != cache.Unknown
+}
+
+// find asks the API, and resolves the record by what it says: Completed,
+// Released, or Unknown as before, if it does not have it and that proves nothing.
+func (t *tool) find(g *Gateway, rec *cache.Record) (cache.State, error) {
+	found, head, body, err := t.probe(g, rec)
+	if err != nil {
+		return cache.Unknown, err
 	}
 	r := cache.Resolution{Nonce: cache.NewNonce(), Fence: rec.Fence, Actor: proberName}
 	switch {
 	case found:
 		r.Result = cache.Result{State: cache.Completed, Status: head.Status, Size: int64(len(body)), Sum: sha256.Sum256(body), Frames: []cache.Frame{
 			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
-		r.Keep, r.Memory = p.g.opt.ToolTTL, max(p.g.opt.ToolTTL, p.g.opt.Tombstone)
+		r.Keep, r.Memory = g.opt.ToolTTL, max(g.opt.ToolTTL, g.opt.Tombstone)
 		r.Reason = "the API has it"
 	case t.Probe.AbsentAfter > 0 && time.Since(rec.Settled) >= t.Probe.AbsentAfter:
 		// Since its outcome is unknown: its last attempt may have been sent long
@@ -154,10 +164,9 @@ func (p *probes) once(k cache.Key, t *tool) (over bool) {
 		r.Result.State = cache.Released
 		r.Reason = "the API does not have it, " + t.Probe.AbsentAfter.String() + " after it was sent"
 	default:
-		return false
+		return cache.Unknown, nil
 	}
-	err = p.g.opt.Store.Resolve(context.Background(), k, r)
-	return err == nil || errors.Is(err, cache.ErrSettled) || errors.Is(err, cache.ErrNone)
+	return r.Result.State, g.opt.Store.Resolve(context.Background(), rec.Key, r)
 }
 
 // probe asks the API whether it executed a write.

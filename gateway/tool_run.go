@@ -139,7 +139,7 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 	r.made++
 	start := time.Now()
 	if r.made == 1 {
-		r.g.metrics.overhead.Observe(start.Sub(r.c.arrived).Seconds())
+		r.g.began(r.c, start)
 	}
 	ans := r.await(ctx)
 	f := ans.failure
@@ -149,10 +149,8 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 		billing = policy.Ambiguous
 	}
 	r.count(billing)
-	took := time.Since(start)
-	r.g.metrics.upstream.Observe(took.Seconds())
+	took := r.g.attempted(start, r.t.Name, f.Result(), billing)
 	r.trace.tried(start, took, r.t.Name, ans.status, f.Result())
-	r.g.metrics.attempt(r.t.Name, f.Result(), billing)
 	if r.t.write == nil || f == nil {
 		return f
 	}

@@ -52,3 +52,7 @@ func (e *endpoint) Close() {
 		e.transport.CloseIdleConnections()
 	}
 }
+
+// BaseURL is where the upstream is, without the query that goes with every
+// call: that may hold a credential.
+func (e *endpoint) BaseURL() string { return e.base.scheme + "://" + e.base.host + e.base.rawPath }

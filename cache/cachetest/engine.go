@@ -61,6 +61,7 @@ func Run(t *testing.T, e Engine) {
 		{"debts of a call in flight", debtsInFlight},
 		{"a debt ends", debtsEnd},
 		{"owe on what is gone does nothing", oweGone},
+		{"what is forgotten runs anew", forgets},
 		{"a step sent again has no second effect", nonces},
 		{"a step sent again after its record was replaced", noncesReplaced},
 		{"the log in flight", logInFlight},

@@ -76,6 +76,10 @@ func (f *Faulty) Owe(ctx context.Context, h cache.Hold, n cache.Nonce, d time.Du
 	return f.run("owe", func() error { return f.Store.Owe(ctx, h, n, d) })
 }
 
+func (f *Faulty) Forget(ctx context.Context, k cache.Key, actor, reason string) error {
+	return f.run("forget", func() error { return f.Store.Forget(ctx, k, actor, reason) })
+}
+
 func (f *Faulty) Dispatch(ctx context.Context, h cache.Hold, n cache.Nonce) error {
 	return f.run("dispatch", func() error { return f.Store.Dispatch(ctx, h, n) })
 }

@@ -69,6 +69,8 @@ var (
 	logPushText string
 	//go:embed lua/log_read.lua
 	logReadText string
+	//go:embed lua/record_forget.lua
+	recordForgetText string
 	//go:embed lua/write_preamble.lua
 	writePreamble string
 	//go:embed lua/write_claim.lua
@@ -122,6 +124,8 @@ var (
 	dueScript     = newScript("due", dueText)
 	logPushScript = newScript("log push", logPushText)
 	logReadScript = newScript("log read", logReadText)
+
+	recordForgetScript = newScript("record forget", recordForgetText)
 
 	writeClaimScript    = newWriteScript("write claim", writeClaimText)
 	writeDispatchScript = newWriteScript("write dispatch", writeDispatchText)

@@ -17,29 +17,21 @@ type Books interface {
 // pageSize is how many records are asked for at once: as many as a store gives.
 const pageSize = 200
 
-// doubts counts the outcomes that are unknown now, however long ago they were
-// sent, into the total and the groups that they belong to.
-func (r *Report) doubts(ctx context.Context, books Books, q Query, group func(name string, day time.Time) *Group) error {
+// doubts calls f for each outcome that q chooses and that is unknown now, however
+// long ago it was sent.
+func doubts(ctx context.Context, books Books, q *Query, f func(s *cache.Series, sent time.Time)) error {
+	chosen := q.Only.list()
 	for cursor := ""; ; {
 		page, next, err := books.Records(ctx, cache.Filter{State: cache.Unknown}, cursor, pageSize)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			rec := &page[i]
-			r.Total.UnknownWritesOpen++
-			if q.By == "" {
-				continue
+			about := &page[i].About
+			s := cache.Series{Operation: "tools", User: about.User, Key: about.Principal, Tool: about.Tool, Outcome: "unknown", Reason: "ambiguous"}
+			if chosen.fit(&s) {
+				f(&s, page[i].Dispatched)
 			}
-			s := cache.Series{
-				Operation: "tools", User: rec.About.User, Key: rec.About.Principal, Tool: rec.About.Tool, Outcome: "unknown", Reason: "ambiguous",
-			}
-			name, day := q.By.of(&s), time.Time{}
-			if q.By == Day {
-				day = cache.Day.Begin(rec.Dispatched, q.Zone)
-				name = day.Format(time.DateOnly)
-			}
-			group(name, day).UnknownWritesOpen++
 		}
 		if cursor = next; cursor == "" {
 			return nil

@@ -71,5 +71,5 @@ func up(t time.Time, level cache.Level, zone *time.Location) time.Time {
 	case cache.Quarter:
 		return begin.Add(15 * time.Minute)
 	}
-	return cache.Day.Begin(begin.AddDate(0, 0, 1).Add(6*time.Hour), zone)
+	return nextDay(begin, zone)
 }

@@ -17,8 +17,18 @@ import (
 type Query struct {
 	Since, Until time.Time
 	By           By             // what the groups are; empty: none
+	Only         Filter         // what is counted; empty: all
 	Zone         *time.Location // in which days begin
 	Ledger       *time.Location // in which the ledger's own days begin; nil: UTC
+}
+
+func (q *Query) fill() {
+	if q.Zone == nil {
+		q.Zone = time.UTC
+	}
+	if q.Ledger == nil {
+		q.Ledger = time.UTC
+	}
 }
 
 // By is what a report's groups are.
@@ -40,6 +50,13 @@ const (
 // Groupings are all of them, as the contract lists them.
 var Groupings = []By{Model, Provider, Operation, User, Key, Tool, Outcome, Reason, Day}
 
+// Filters are what a report can be limited by: every name that a series has.
+var Filters = Groupings[:len(Groupings)-1]
+
+// Filter chooses the series that have these names; unnamed ones are "-", as in
+// a report's groups.
+type Filter map[By]string
+
 // ParseBy reads the name of a grouping; empty is none.
 func ParseBy(s string) (By, error) {
 	if by := By(s); by == "" || slices.Contains(Groupings, by) {
@@ -60,6 +77,9 @@ type Report struct {
 	Zone   string    `json:"zone"`
 	Total  Sums      `json:"total"`
 	Groups []Group   `json:"groups"`
+	// Answered is how many answers with tokens there are, shared ones too, as far
+	// as series tell them apart: what UnpricedRequests are a part of.
+	Answered int64 `json:"-"`
 }
 
 // Group is one group's sums. By JSON, its first member is its name.
@@ -75,12 +95,7 @@ const unnamed = "-"
 
 // Make sums the ledger over a time.
 func Make(ctx context.Context, books Books, q Query, now time.Time) (*Report, error) {
-	if q.Zone == nil {
-		q.Zone = time.UTC
-	}
-	if q.Ledger == nil {
-		q.Ledger = time.UTC
-	}
+	q.fill()
 	parts := plan(q, now)
 	r := &Report{Since: parts[0].from.In(q.Zone), Until: parts[len(parts)-1].until.In(q.Zone), Zone: q.Zone.String(), Groups: []Group{}}
 	groups := make(map[string]*Group)
@@ -92,38 +107,36 @@ func Make(ctx context.Context, books Books, q Query, now time.Time) (*Report, er
 		}
 		return g
 	}
-	for _, p := range parts {
-		var (
-			begin time.Time // of the bucket that day names
-			day   string
-			date  time.Time
-		)
-		err := books.Scan(ctx, p.level, p.from, p.until, func(b time.Time, s cache.Series, f *cache.Figures) {
-			r.Total.add(&s, f)
-			if q.By == "" {
-				return
-			}
-			name := ""
-			if q.By == Day {
-				if !b.Equal(begin) || day == "" {
-					zone := q.Zone
-					if p.level == cache.Day {
-						zone = q.Ledger
-					}
-					begin, date = b, cache.Day.Begin(b, zone)
-					day = date.Format(time.DateOnly)
-				}
-				name = day
-			} else {
-				name = q.By.of(&s)
-			}
-			group(name, date).add(&s, f)
-		})
-		if err != nil {
-			return nil, err
+	days := dayNames{q: &q}
+	err := walk(ctx, books, &q, parts, func(level cache.Level, begin time.Time, s *cache.Series, f *cache.Figures) {
+		r.Total.add(s, f)
+		if s.Tool == "" && f.SavedInput+f.SavedOutput+f.BilledInput+f.BilledOutput > 0 {
+			r.Answered += f.SavedRequests + f.Billed
 		}
+		switch q.By {
+		case "":
+		case Day:
+			name, day := days.of(level, begin)
+			group(name, day).add(s, f)
+		default:
+			group(q.By.of(s), time.Time{}).add(s, f)
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	if err := r.doubts(ctx, books, q, group); err != nil {
+	err = doubts(ctx, books, &q, func(s *cache.Series, sent time.Time) {
+		r.Total.UnknownWritesOpen++
+		switch q.By {
+		case "":
+		case Day:
+			day := cache.Day.Begin(sent, q.Zone)
+			group(day.Format(time.DateOnly), day).UnknownWritesOpen++
+		default:
+			group(q.By.of(s), time.Time{}).UnknownWritesOpen++
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	for _, g := range groups {
@@ -138,6 +151,28 @@ func Make(ctx context.Context, books Books, q Query, now time.Time) (*Report, er
 			cmp.Compare(b.Requests, a.Requests), strings.Compare(a.Name, b.Name))
 	})
 	return r, nil
+}
+
+// dayNames names the days that buckets belong to. Most buckets come after one
+// of the same day.
+type dayNames struct {
+	q     *Query
+	begin time.Time // of the bucket that is named
+	name  string
+	day   time.Time
+}
+
+// of is the date of a bucket, and when that day begins.
+func (d *dayNames) of(level cache.Level, begin time.Time) (string, time.Time) {
+	if d.name == "" || !begin.Equal(d.begin) {
+		zone := d.q.Zone
+		if level == cache.Day {
+			zone = d.q.Ledger
+		}
+		d.begin, d.day = begin, cache.Day.Begin(begin, zone)
+		d.name = d.day.Format(time.DateOnly)
+	}
+	return d.name, d.day
 }
 
 // of is the series' name in a grouping.

@@ -69,6 +69,7 @@ func serve(ctx context.Context, again func(), conf *config.Config, store opened,
 	if err != nil {
 		return err
 	}
+	g.ListensAt(reachable(data.Addr().String()))
 	servers := []*http.Server{
 		newServer(g.Data(), log),
 		newServer(g.Admin(), log),

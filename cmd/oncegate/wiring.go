@@ -90,6 +90,7 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		Lost:        store.lost,
 		Zone:        c.Dashboard.Zone(),
 		AuthOpen:    c.Auth.Open,
+		Version:     buildVersion(),
 		AdminToken:  c.Auth.AdminToken,
 		MaxBody:     int64(c.Server.MaxBody),
 		Buffered:    int64(c.Server.MaxBuffered),
@@ -122,6 +123,10 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 		o.Keys = append(o.Keys, key)
 	}
 	book := c.Book()
+	o.Prices = book
+	for _, v := range c.Values() {
+		o.Config = append(o.Config, gateway.ConfigValue{Path: v.Path, Value: v.Text, Source: v.Place.String()})
+	}
 	for _, p := range c.Providers {
 		up, err := newUpstream(ctx, c, p, book)
 		if err != nil {
@@ -148,7 +153,8 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 
 func newUpstream(ctx context.Context, c *config.Config, p config.Provider, book *prices.Book) (gateway.Upstream, error) {
 	policy := c.PolicyOf(p)
-	if p.Kind == "mock" && p.BaseURL == "" {
+	builtIn := p.Kind == "mock" && p.BaseURL == ""
+	if builtIn {
 		address, err := startMock(ctx)
 		if err != nil {
 			return gateway.Upstream{}, err
@@ -164,7 +170,7 @@ func newUpstream(ctx context.Context, c *config.Config, p config.Provider, book 
 		Timeouts:    policy.Timeouts,
 		MaxJudged:   int64(c.Store.MaxBody),
 	})
-	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy, Prices: book.At(p.BaseURL)}, err
+	return gateway.Upstream{Provider: relay, Credentials: max(1, len(p.APIKeys)), Policy: policy, Prices: book.At(p.BaseURL), Mock: builtIn}, err
 }
 
 // mockLatency is how long a built-in mock upstream thinks: long enough for two
