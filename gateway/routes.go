@@ -90,7 +90,11 @@ func (g *Gateway) Admin() http.Handler {
 		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
 	}
 	e.Any("/*", func(c echo.Context) error {
-		g.refuse(c.Response().Writer, &unknownPath, notFound("there is nothing at this path: the admin listener has /api, as /api/openapi.json describes it, /metrics, /livez and /readyz"))
+		if g.servesPage(c.Request()) {
+			g.opt.Page.ServeHTTP(c.Response().Writer, c.Request())
+			return nil
+		}
+		g.refuse(c.Response().Writer, &unknownPath, notFound("there is nothing at this path: the admin listener has the dashboard at /, /api, as /api/openapi.json describes it, /metrics, /livez and /readyz"))
 		return nil
 	})
 	return g.guard(e)
