@@ -101,7 +101,8 @@ func writesUnderFaults(t *testing.T, many int, server *redistest.Server, start f
 				}
 				key := fmt.Sprint("write-", n)
 				for deadline := time.Now().Add(2 * time.Minute); ; {
-					o, err := who.pay(nodes[r.IntN(len(nodes))], key)
+					lines := [][]string{nil, {noWait}}[r.IntN(2)]
+					o, err := who.pay(nodes[r.IntN(len(nodes))], key, lines...)
 					mu.Lock()
 					count[fmt.Sprint(o.status, " ", o.code)]++
 					mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -212,12 +213,7 @@ var writeModel = (&porcupine.NondeterministicModel{
 func writeStep(s writeState, i writeInput, o writeOutput) (next writeState, err error, ok bool) {
 	holds := s.fence == i.fence
 	in := func(states ...cache.State) bool {
-		for _, state := range states {
-			if s.state == state {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(states, s.state)
 	}
 	next = s
 	switch i.step {

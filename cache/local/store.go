@@ -38,7 +38,8 @@ type Options struct {
 }
 
 // Store keeps records in one directory. Claims and settlements of derived
-// keys are steps in memory. It judges all times by the monotonic clock; only
+// keys are steps in memory, as are claims of writes; how those go on is on disk,
+// synced, before it counts. It judges all times by the monotonic clock; only
 // across restarts by the wall clock, by which a record never lives longer than
 // it was settled for.
 type Store struct {
@@ -55,8 +56,9 @@ type Store struct {
 	ledger      *ledger
 	posted      mark // of the ledger, at start
 
-	opened time.Time
-	doubts doubts
+	opened  time.Time
+	doubts  doubts
+	failing atomic.Bool // a write's row could not be written behind
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's

@@ -70,7 +70,8 @@ func (s *Store) claimWrite(ctx context.Context, c cache.Claim) (cache.Grant, err
 			return cache.Grant{}, err
 		}
 		now := s.now()
-		if g, ok := w.recall(c.Nonce, claimed); ok && (g.Role != cache.Replay || g.Fence == w.fence) {
+		// Only a claim that leads has an effect; any other is decided anew.
+		if g, ok := w.recall(c.Nonce, claimed); ok {
 			s.unlockWrite(sh, w)
 			return g, nil
 		}
@@ -97,9 +98,6 @@ func (s *Store) claimWrite(ctx context.Context, c cache.Claim) (cache.Grant, err
 			return g, err
 		}
 		g := w.grant(d, now)
-		if d.Role == cache.Follow {
-			w.remember(step{c.Nonce, claimed, g})
-		}
 		s.useWrite(w)
 		s.unlockWrite(sh, w)
 		return g, nil

@@ -62,12 +62,20 @@ func (s *Store) commitWrite(ctx context.Context, sh *shard, w *write, n cache.No
 // comes to.
 func (s *Store) save(sh *shard, w *write, sums []byte) {
 	s.enqueue(sh, w, w, writeOp{key: w.key, sums: sums, erase: w.state == cache.Released}, func(err error) {
-		if err != nil {
+		if s.behind(err); err != nil {
 			w.unsaved = true
 			s.place(sh, w) // for the sweeper to try again
-			s.oops("write", err)
 		}
 	})
+}
+
+// behind tells of a fault when it begins, not while it lasts.
+func (s *Store) behind(err error) {
+	if err == nil {
+		s.failing.Store(false)
+	} else if !s.failing.Swap(true) {
+		s.oops("write", err)
+	}
 }
 
 // enqueue gives the writer a change of the record to what next is. done is
@@ -118,9 +126,9 @@ func (s *Store) putAudit(sh *shard, w *write) {
 	s.writer.put(op{what: writing, write: &writeOp{audit: rows, done: func(err error) {
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if w.queued--; err != nil {
+		w.queued--
+		if s.behind(err); err != nil {
 			w.told = append(w.told, rows...)
-			s.oops("write", err)
 		}
 	}}})
 }

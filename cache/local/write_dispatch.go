@@ -70,7 +70,8 @@ func (s *Store) Withdraw(ctx context.Context, h cache.Hold, n cache.Nonce) error
 			err = nil
 			s.become(sh, w, func(w *write) {
 				w.remember(step{nonce: w.sentBy, kind: dispatched})
-				w.state, w.withdrawnBy, w.sentBy = cache.Claimed, n, cache.Nonce{}
+				w.remember(step{n, withdrawn, cache.Grant{Fence: w.fence}})
+				w.state, w.sentBy = cache.Claimed, cache.Nonce{}
 				if !w.doubt {
 					w.dispatched = time.Time{}
 				}

@@ -29,16 +29,15 @@ type write struct {
 	claimed time.Time
 
 	// Of the latest claim.
-	claimedBy   cache.Nonce
-	lapsed      bool // it took over a lapsed lease
-	lease       time.Time
-	lapses      []byte // what it comes to if nobody settles, encoded
-	dispatched  time.Time
-	sentBy      cache.Nonce // the dispatch
-	withdrawnBy cache.Nonce
-	log         []cache.Frame
-	wanted      bool          // somebody reads the log
-	changed     chan struct{} // closed when log grows or the claim ends; made on demand
+	claimedBy  cache.Nonce
+	lapsed     bool // it took over a lapsed lease
+	lease      time.Time
+	lapses     []byte // what it comes to if nobody settles, encoded
+	dispatched time.Time
+	sentBy     cache.Nonce // the dispatch
+	log        []cache.Frame
+	wanted     bool          // somebody reads the log
+	changed    chan struct{} // closed when log grows or the claim ends; made on demand
 
 	// Of its end.
 	endedBy   cache.Nonce // a settlement or a resolution
@@ -129,7 +128,7 @@ func (w *write) recall(n cache.Nonce, k kind) (cache.Grant, bool) {
 		return cache.Grant{}, false
 	case k == claimed && n == w.claimedBy:
 		return w.leads(), true
-	case k == withdrawn && n == w.withdrawnBy, k == w.endedHow && n == w.endedBy:
+	case k == w.endedHow && n == w.endedBy:
 		return cache.Grant{Fence: w.fence}, true
 	}
 	for i := range w.steps {
@@ -145,7 +144,7 @@ func (w *write) recall(n cache.Nonce, k kind) (cache.Grant, bool) {
 func (w *write) passOn() {
 	w.remember(step{w.claimedBy, claimed, w.leads()})
 	w.remember(step{w.endedBy, w.endedHow, cache.Grant{Fence: w.fence}})
-	w.claimedBy, w.sentBy, w.withdrawnBy, w.endedBy = cache.Nonce{}, cache.Nonce{}, cache.Nonce{}, cache.Nonce{}
+	w.claimedBy, w.sentBy, w.endedBy = cache.Nonce{}, cache.Nonce{}, cache.Nonce{}
 }
 
 // ended notes which step ended it.

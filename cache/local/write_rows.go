@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -106,7 +107,8 @@ type writeRow struct {
 	lapses, frames                                   any // likewise
 }
 
-// rowOfWrite gives a record's row as it is now.
+// rowOfWrite gives a record's row as it is now. It has nothing in common with
+// the record that may change.
 func (s *Store) rowOfWrite(w *write, update bool) *writeRow {
 	r := &writeRow{
 		update: update, fence: int64(w.fence), state: int64(w.state), doubt: w.doubt, lost: w.lost,
@@ -114,17 +116,17 @@ func (s *Store) rowOfWrite(w *write, update bool) *writeRow {
 		trail: jsonOf(w.trail),
 	}
 	if !update {
-		r.origin, r.print, r.tool, r.principal = int64(w.origin), w.print[:], w.about.Tool, w.about.Principal
+		r.origin, r.print, r.tool, r.principal = int64(w.origin), bytes.Clone(w.print[:]), w.about.Tool, w.about.Principal
 		r.about, r.claimed = jsonOf(w.about), s.wall(w.claimed)
 	}
 	if w.state == cache.Completed {
 		r.expires, r.forgotten = s.wall(w.expires), s.wall(w.forgotten)
 	}
 	if w.sum != ([32]byte{}) {
-		r.sum = w.sum[:]
+		r.sum = bytes.Clone(w.sum[:])
 	}
 	if w.endedBy != (cache.Nonce{}) {
-		r.nonce = w.endedBy[:]
+		r.nonce = bytes.Clone(w.endedBy[:])
 	}
 	if len(w.lapses) > 0 && w.state == cache.Dispatched {
 		r.lapses = w.lapses

@@ -204,7 +204,7 @@ export function checkWrites(api, { work, pay, payByFields }) {
   // The model's second answer breaks after the tool ran, so the caller runs all of it again.
   check(`8 ${api}: a run that failed after its write, run again`, async (stage) => {
     const ref = await stage.ourModel();
-    const model = await stage.model(paying(ref), { break: 'reset', events: 8 }, {});
+    const model = await stage.model(paying(ref), { break: 'reset', events: 8 }, paying(ref));
     await assert.rejects(work(through(stage, model), pay));
     await stage.assertCalls(ref, 1);
     assert.match(await work(through(stage, model, again), pay), /and done\.$/);
@@ -220,7 +220,7 @@ export function checkWrites(api, { work, pay, payByFields }) {
   // The API pays, and its answer is lost: the agent is told that nobody knows, each time.
   check(`8 ${api}: a write whose answer is lost`, async (stage) => {
     const ref = await stage.ourModel({ break: 'connection' });
-    const model = await stage.model(paying(ref), {});
+    const model = await stage.model(paying(ref));
     const end = await work(through(stage, model), pay);
     assert.match(end, /and done\.$/);
     assert.equal(await work(through(stage, model, again), pay), end);
@@ -232,7 +232,7 @@ export function checkWrites(api, { work, pay, payByFields }) {
 
   check(`8 ${api}: a write that the model planned anew`, async (stage) => {
     const ref = await stage.ourModel();
-    const model = await stage.model(paying(ref), {}, paying(ref), {});
+    const model = await stage.model(paying(ref));
     for (const _ of [1, 2]) assert.match(await work(through(stage, model), payByFields), /and done\.$/);
     await stage.assertCalls(ref, 1);
     await stage.assertCalls(model, 4);

@@ -256,7 +256,7 @@ class Writes(Calls):
         self.ref = None  # the order that is paid, which scripts the API
 
     def paying(self, *steps):
-        """A step in which the model pays an order, whose API answers by these steps."""
+        """The step of a model that pays an order, whose API answers by these steps."""
         self.ref = self.our_model(*steps)
         return {"tool": "pay", "arguments": {"ref": self.ref, "amount": 5}}
 
@@ -274,7 +274,8 @@ class Writes(Calls):
         return [call["body"] for call in calls]
 
     def test_8_a_run_that_failed_after_its_write_run_again(self):
-        model = self.model(self.paying(), {"break": "reset", "events": 8}, {})
+        pays = self.paying()
+        model = self.model(pays, {"break": "reset", "events": 8}, pays)
         with self.assertRaises(openai.APIError):
             self.work_with(self.pay, model)
         self.assertCalls(self.ref, 1)
@@ -285,15 +286,14 @@ class Writes(Calls):
         self.assertEqual([a.headers["oncegate-outcome"] for a in self.answers], ["executed", "executed", "replayed", "executed"])
 
     def test_8_a_write_whose_answer_is_lost(self):
-        model = self.model(self.paying({"break": "connection"}), {})
+        model = self.model(self.paying({"break": "connection"}))
         end = self.work_with(self.pay, model)
         self.assertRegex(end, "and done.$")
         self.assertEqual(self.work_with(self.pay, model, headers=AGAIN), end)
         self.check_asked(model, PLAN, "idempotency_outcome_unknown")
 
     def test_8_a_write_that_the_model_planned_anew(self):
-        pays = self.paying()
-        model = self.model(pays, {}, pays, {})
+        model = self.model(self.paying())
         for _ in range(2):
             self.assertRegex(self.work_with(self.pay_by_fields, model), "and done.$")
         told = "call-%s-%d.*pay-%s-1"
