@@ -23,7 +23,7 @@ type pointed struct {
 // pointInto looks at a body once, whatever is looked up in it. One that is not
 // JSON, by its first byte, has no values.
 func pointInto(body []byte) pointed {
-	body = bytes.TrimLeft(body, " \t\r\n")
+	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), " \t\r\n") // many an API takes the mark for white space
 	if len(body) == 0 || body[0] != '{' && body[0] != '[' {
 		return pointed{}
 	}

@@ -66,6 +66,7 @@ func (r *toolRun) await(ctx context.Context) *toolAnswer {
 		done       = make(chan *toolAnswer, 1)
 		timer      = time.NewTimer(limit)
 		comesFirst = func() bool { return decided.CompareAndSwap(false, true) }
+		over       func() // of one that nobody waits for; set before that is decided
 	)
 	defer timer.Stop()
 	r.left.Go(func() {
@@ -82,15 +83,17 @@ func (r *toolRun) await(ctx context.Context) *toolAnswer {
 		}
 		<-r.ended
 		r.late(a)
+		over()
 	})
 	select {
 	case a := <-done:
 		return a
 	case <-begun:
 	case <-timer.C:
-		if comesFirst() {
+		if over = r.g.probes.late(r.c.key); comesFirst() {
 			return &toolAnswer{failure: &policy.Failure{Phase: policy.Sent, Timeout: true, Err: errFirstByte}}
 		}
+		over()
 	}
 	return <-done
 }

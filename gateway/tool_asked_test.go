@@ -121,3 +121,43 @@ func TestProbesMakeRoom(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// What is still under way here is not taken for one that did not happen.
+func TestAbsenceIsNotBelievedWhileItIsUnderWay(t *testing.T) {
+	var runs atomic.Int64
+	release, asked := make(chan struct{}), make(chan bool, 100)
+	h := withTool(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if r.Method == http.MethodGet {
+			asked <- true
+			w.WriteHeader(404)
+			return
+		}
+		runs.Add(1)
+		<-release
+		w.WriteHeader(201)
+	}, 0, func(tool *gateway.Tool, o *gateway.Options) {
+		tool.Policy.Timeouts.FirstByte = 100 * time.Millisecond
+		tool.Probe = &gateway.Probe{Get: "/p?ref={/ref}", Executed: "/id", AbsentAfter: time.Nanosecond}
+	})
+	post := func() answer { return h.post("/tools/pay/x", `{"ref":"r"}`, "Idempotency-Key", "k") }
+	post()
+	for range 2 { // the second time says that the first was in vain
+		select {
+		case <-asked:
+		case <-time.After(3 * time.Second):
+			t.Error("it was not asked for again")
+		}
+	}
+	if a := post(); a.status != 424 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	close(release)
+	var a answer
+	for end := time.Now().Add(10 * time.Second); a.status != 201 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		a = post()
+	}
+	if a.status != 201 || a.header.Get("Oncegate-Outcome") != "replayed" || runs.Load() != 1 {
+		t.Errorf("%d %s, sent %d times", a.status, a.header.Get("Oncegate-Outcome"), runs.Load())
+	}
+}

@@ -15,6 +15,7 @@ func TestKeyFromTheBody(t *testing.T) {
 		{`{"a":"k1","b":"k2"}`, "k1", byBody, ""},
 		{`{"a":null,"b":"k2"}`, "k2", byBody, ""},
 		{`{"b":"\u006b2"}`, "k2", byBody, ""},
+		{"\xef\xbb\xbf" + `{"a":"k1"}`, "k1", byBody, ""},
 		{`{}`, "", unkeyed, ""},
 		{`{"a":null}`, "", unkeyed, ""},
 		{`a=k1`, "", unkeyed, ""},

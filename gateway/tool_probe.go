@@ -28,6 +28,7 @@ type probes struct {
 
 	mu     sync.Mutex
 	asking map[cache.Key]bool
+	open   map[cache.Key]int // attempts that nobody waits for any more, and that are not over
 }
 
 const (
@@ -41,7 +42,7 @@ const (
 )
 
 func newProbes(g *Gateway) *probes {
-	p := &probes{g: g, asking: make(map[cache.Key]bool)}
+	p := &probes{g: g, asking: make(map[cache.Key]bool), open: make(map[cache.Key]int)}
 	for _, t := range g.tools {
 		p.tools = p.tools || t.Probe != nil
 	}
@@ -88,6 +89,27 @@ func (p *probes) room() int {
 	return probesMost - len(p.asking)
 }
 
+// late notes an attempt that is not over when the waiting for it is. The API
+// may yet do what it does not have so far. over is called when it is.
+func (p *probes) late(k cache.Key) (over func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[k]++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.open[k]--; p.open[k] == 0 {
+			delete(p.open, k)
+		}
+	}
+}
+
+func (p *probes) isOpen(k cache.Key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open[k] > 0
+}
+
 // add has an outcome asked for, if its tool can be asked.
 func (p *probes) add(k cache.Key, about cache.About) {
 	t := p.g.tools[about.Tool]
@@ -109,8 +131,13 @@ func (p *probes) ask(k cache.Key, t *tool) {
 		delete(p.asking, k)
 		p.mu.Unlock()
 	}()
+	var open time.Time // when an attempt of it was last under way here
 	for wait := probeFirst; ; wait = min(2*wait, probeMost) {
-		if p.once(k, t) || p.room() < probesMost-probesLong { // it may never be found
+		now := time.Now()
+		if p.isOpen(k) {
+			open = now
+		}
+		if p.once(k, t, now, open) || p.room() < probesMost-probesLong { // it may never be found
 			return
 		}
 		timer := time.NewTimer(wait/2 + time.Duration(rand.Int64N(int64(wait))))
@@ -124,7 +151,7 @@ func (p *probes) ask(k cache.Key, t *tool) {
 }
 
 // once asks once. It says whether that was the last time.
-func (p *probes) once(k cache.Key, t *tool) (over bool) {
+func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 	rec, err := p.g.opt.Store.Record(context.Background(), k)
 	switch {
 	case errors.Is(err, cache.ErrNone):
@@ -158,7 +185,7 @@ func (t *tool) find(g *Gateway, rec *cache.Record) (cache.State, error) {
 			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
 		r.Keep, r.Memory = g.opt.ToolTTL, max(g.opt.ToolTTL, g.opt.Tombstone)
 		r.Reason = "the API has it"
-	case t.Probe.AbsentAfter > 0 && time.Since(rec.Settled) >= t.Probe.AbsentAfter:
+	case t.Probe.AbsentAfter > 0 && min(now.Sub(rec.Settled), now.Sub(open)) >= t.Probe.AbsentAfter:
 		// Since its outcome is unknown: its last attempt may have been sent long
 		// after the first.
 		r.Result.State = cache.Released

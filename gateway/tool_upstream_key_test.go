@@ -11,51 +11,46 @@ import (
 
 	"oncegate/cache"
 	"oncegate/gateway"
+	"oncegate/policy"
 )
 
 // A write in doubt is not sent again once its upstream may have forgotten our
 // key: not by the attempts of one claim, and not by those of a later one.
 func TestNoAttemptAfterTheUpstreamKeyWindow(t *testing.T) {
-	var first, last atomic.Int64 // of a call, in nanoseconds
-	const window = 900 * time.Millisecond
-	h := withTool(t, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		now := time.Now().UnixNano()
-		first.CompareAndSwap(0, now)
-		last.Store(now)
-		says(w, "") // it ran, or it did not
-	}, window, func(tool *gateway.Tool, o *gateway.Options) {
-		tool.Policy.Attempts, tool.Policy.TotalAttempts = 40, 40
-		tool.Policy.Backoff.Base, tool.Policy.Backoff.Cap = 100*time.Millisecond, 200*time.Millisecond
-		tool.Policy.Budget.Floor = 1000
-	})
-	if a := h.post("/tools/pay/x", `{}`, "Idempotency-Key", "k"); a.status != 424 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if d := time.Duration(last.Load() - first.Load()); d > window || d == 0 {
-		t.Errorf("it was sent again %v after the first time", d)
-	}
-}
-
-func TestARerunKeepsToTheFirstRunsWindow(t *testing.T) {
-	var first, last atomic.Int64
-	const window = 2 * time.Second
-	h := withTool(t, func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		now := time.Now().UnixNano()
-		first.CompareAndSwap(0, now)
-		last.Store(now)
-		says(w, "")
-	}, window, func(tool *gateway.Tool, o *gateway.Options) {
-		tool.Policy.Attempts, tool.Policy.TotalAttempts = 8, 8
-		tool.Policy.Backoff.Base, tool.Policy.Backoff.Cap = 200*time.Millisecond, 400*time.Millisecond
-		tool.Policy.Budget.Floor = 1000
-	})
-	for begun := time.Now(); time.Since(begun) < window; { // the last of them outlasts it
-		h.post("/tools/pay/x", `{}`, "Idempotency-Key", "k")
-	}
-	if d := time.Duration(last.Load() - first.Load()); d > window || d < window/2 {
-		t.Errorf("it was sent again %v after the first time", d)
+	const (
+		window = time.Second
+		onWay  = window / 4 // what a call may take to the API
+	)
+	for name, refused := range map[string]bool{"one claim": false, "a later one": true} {
+		t.Run(name, func(t *testing.T) {
+			var calls, first, last atomic.Int64 // when they were, in nanoseconds
+			h := withTool(t, func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				now := time.Now().UnixNano()
+				first.CompareAndSwap(0, now)
+				last.Store(now)
+				if calls.Add(1) == 1 && refused {
+					w.Header().Set("X-Should-Retry", "false")
+					w.WriteHeader(500)
+					return
+				}
+				says(w, "") // it ran, or it did not
+			}, window, func(tool *gateway.Tool, o *gateway.Options) {
+				tool.Policy.Attempts, tool.Policy.TotalAttempts = 60, 60
+				tool.Policy.Backoff.Base, tool.Policy.Backoff.Cap = 100*time.Millisecond, 100*time.Millisecond
+				tool.Policy.Budget.Floor = 1000
+				tool.Policy.Breaker.Switch = policy.Off
+			})
+			posts := map[bool]int{false: 1, true: 2}[refused]
+			for range posts {
+				if a := h.post("/tools/pay/x", `{}`, "Idempotency-Key", "k"); a.status != 424 {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			}
+			if d := time.Duration(last.Load() - first.Load()); d > window+onWay || d < window/4 {
+				t.Errorf("it was sent again %v after the first time, %d times in all", d, calls.Load())
+			}
+		})
 	}
 }
 
