@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"oncegate/cache"
+	"time"
 )
 
 // probed is what a probe that was asked for found.
@@ -49,7 +50,11 @@ func (g *Gateway) probeRecord(ctx context.Context, key cache.Key) (out probed, _
 		return out, &refusal{status: http.StatusConflict, code: "no_probe", reason: reasonBadRequest,
 			message: "nobody can be asked about it: the tool has no probe, or the write lacked a value that the probe needs; resolve it by hand"}
 	}
-	state, err := t.find(g, &rec)
+	now, open := time.Now(), time.Time{}
+	if g.probes.isOpen(rec.Key) {
+		open = now
+	}
+	state, err := t.find(g, &rec, now, open)
 	switch {
 	case errors.Is(err, cache.ErrSettled), errors.Is(err, cache.ErrFenced):
 		return out, g.notUnknown(ctx, key, rec.Fence)

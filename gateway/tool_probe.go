@@ -163,7 +163,7 @@ func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 	case rec.About.Probe == "": // written before there was a probe, or of a body that does not name it
 		return true
 	}
-	state, err := t.find(p.g, &rec)
+	state, err := t.find(p.g, &rec, now, open)
 	if err != nil {
 		p.g.log.Info("a probe learned nothing", zap.String("tool", t.Name), zap.String("key", keyText(k)), zap.Error(err))
 		return errors.Is(err, cache.ErrSettled) || errors.Is(err, cache.ErrNone)
@@ -173,7 +173,8 @@ func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 
 // find asks the API, and resolves the record by what it says: Completed,
 // Released, or Unknown as before, if it does not have it and that proves nothing.
-func (t *tool) find(g *Gateway, rec *cache.Record) (cache.State, error) {
+// now is from before it is asked; open, when an attempt was last under way here.
+func (t *tool) find(g *Gateway, rec *cache.Record, now, open time.Time) (cache.State, error) {
 	found, head, body, err := t.probe(g, rec)
 	if err != nil {
 		return cache.Unknown, err
