@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -30,6 +31,7 @@ type request struct {
 	nonce  string
 	stream bool
 	header string // more header lines, each with its CRLF
+	path   string // empty: that of chat completions
 }
 
 func (q *request) appendBody(b []byte) []byte {
@@ -81,7 +83,7 @@ func (k *conn) send(q *request) (err error) {
 	}
 	k.c.SetDeadline(time.Now().Add(timeout))
 	k.body = q.appendBody(k.body[:0])
-	k.out = append(k.out[:0], "POST /v1/chat/completions HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nAccept: */*\r\nAuthorization: Bearer "+clientKey+"\r\n"...)
+	k.out = append(append(append(k.out[:0], "POST "...), cmp.Or(q.path, "/v1/chat/completions")...), " HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nAccept: */*\r\nAuthorization: Bearer "+clientKey+"\r\n"...)
 	k.out = append(append(k.out, q.header...), "Content-Length: "...)
 	k.out = append(strconv.AppendInt(k.out, int64(len(k.body)), 10), "\r\n\r\n"...)
 	k.out = append(k.out, k.body...)

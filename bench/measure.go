@@ -106,6 +106,19 @@ func round(dir string, up *upstream, o options, t *table, n int, gateway bool) e
 		if calls = up.calls.Load() - calls; err == nil && calls != 1 {
 			err = fmt.Errorf("replays made %d upstream calls", calls)
 		}
+		load("writes", &c.write, 32, write)
+		once, calls := write(), up.calls.Load()
+		load("replays of a write", &c.written, 32, func() request { return once })
+		if calls = up.calls.Load() - calls; err == nil && calls != 1 {
+			err = fmt.Errorf("replays of a write made %d upstream calls", calls)
+		}
+		for n, into := range map[int]*float64{1: &c.writer, writers: &c.writers} {
+			if err == nil {
+				var a float64
+				a, err = rate(p, n, o, write)
+				*into = max(*into, a)
+			}
+		}
 		if err == nil {
 			var cpu time.Duration
 			if cpu, err = followers(p, up, o); err != nil {

@@ -94,7 +94,8 @@ auth: {keys: [{name: bench, hash: "sha256:%s"}]}
 store: {url: %q}
 providers: [{name: up, kind: openai, base_url: "http://%s/v1", api_keys: [bench]}]
 models: [{name: "*", targets: [{provider: up}]}]
-`, listen, admin, hex.EncodeToString(hash[:]), store, up)
+tools: [{name: up, base_url: "http://%s/v1"}]
+`, listen, admin, hex.EncodeToString(hash[:]), store, up, up)
 }
 
 // freeAddr finds a port that is free now.

@@ -16,6 +16,9 @@ import (
 type column struct {
 	unique, keyed, stream, replay, follower float64
 	held, start, median, paced              float64
+
+	written                float64 // a write that is replayed
+	write, writer, writers float64 // a write; writes a second of one writer, and of many
 }
 
 // table is what was measured.
@@ -38,6 +41,7 @@ const (
 	gateStream   = 1.5
 	gateReplay   = 0.7
 	gateFollower = 0.7
+	gateWritten  = 1.0
 	gateHeld     = 45
 	gateStart    = 100
 
@@ -65,6 +69,9 @@ func (t *table) rows() []row {
 		{fmt.Sprintf("stream of %d chunks", chunks), f.stream, g.stream, "us", g.stream / f.stream, gateStream, "%.2f x"},
 		{"replay", f.unique, g.replay, "us", g.replay / f.unique, gateReplay, "%.2f x"},
 		{"follower", f.unique, g.follower, "us", g.follower / f.unique, gateFollower, "%.2f x"},
+		{"keyed write to a tool", f.unique, g.write, "us", g.write / f.unique, 0, "%.2f x"},
+		{"replay of a write", f.unique, g.written, "us", g.written / f.unique, gateWritten, "%.2f x"},
+		{fmt.Sprintf("writes a second of %d writers, and of one", writers), g.writer, g.writers, "/s", g.writers / g.writer, 0, "%.1f x"},
 		{"memory of a held stream", f.held, g.held, "KiB", g.held, gateHeld, "%.0f KiB"},
 		{"start to first 200", f.start, g.start, "ms", g.start, gateStart, "%.0f ms"},
 		{"added to the median at 400/s", (f.median - t.direct) / 1000, (g.median - t.direct) / 1000, "ms", (g.median - t.direct) / 1000, 0, "%.2f ms"},

@@ -82,8 +82,10 @@ func (r *Records) copy(ctx context.Context, e *Entry) {
 			case <-ctx.Done():
 			}
 			continue
-		case res != nil && res.State == Released && len(res.Frames) == 0:
-			r.forget(e) // given up, or too large to be handed on
+		case res != nil && len(res.Frames) == 0:
+			// Given up, or too large to be handed on; or of a write that nobody
+			// has the answer of: who claims anew is told so.
+			r.forget(e)
 			e.log.lose()
 			return
 		case res != nil:

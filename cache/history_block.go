@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,6 +61,7 @@ type Blocks struct {
 	packer         *zstd.Encoder
 	unpacker       *zstd.Decoder
 	tables         sync.Pool // of *[]byte: columns
+	drafts         sync.Pool // of *draft
 }
 
 func (b *Blocks) pack(to, part []byte) []byte {
@@ -92,13 +94,19 @@ func (b *Blocks) Encode(r *Rows, first uint64) ([]byte, error) {
 	if count == 0 || count > math.MaxUint16/columns {
 		return nil, fmt.Errorf("cache: no block of %d requests", count)
 	}
+	t, _ := b.drafts.Get().(*draft)
+	if t == nil {
+		t = &draft{places: make(map[string]uint16, 64)}
+	}
+	defer b.drafts.Put(t)
+	clear(t.places)
 	var (
-		places  = make(map[string]uint16, 32) // of names
-		names   []byte
-		which   = make([]byte, 2*columns*count)
-		times   = make([]int64, count)
-		ends    = make([]byte, 0, 4*count)
-		details = make([]byte, 0, r.Size())
+		places  = t.places
+		names   = t.names[:0]
+		which   = slices.Grow(t.which[:0], 2*columns*count)[:2*columns*count]
+		times   = slices.Grow(t.times[:0], count)[:count]
+		ends    = t.ends[:0]
+		details = t.details[:0]
 		m       = newMarks(count)
 		oldest  = int64(math.MaxInt64)
 		newest  = int64(0)
@@ -124,12 +132,13 @@ func (b *Blocks) Encode(r *Rows, first uint64) ([]byte, error) {
 			return nil, fmt.Errorf("%w: damaged request %d", ErrCodec, i)
 		}
 	}
-	table := binary.AppendUvarint(make([]byte, 0, len(names)+len(which)+12*count+8), uint64(len(places)))
+	table := binary.AppendUvarint(t.table[:0], uint64(len(places)))
 	table = append(append(table, names...), which...)
 	for _, at := range times {
 		table = binary.LittleEndian.AppendUint64(table, uint64(at-oldest))
 	}
 	table = append(table, ends...)
+	t.names, t.which, t.times, t.ends, t.details, t.table = names, which, times, ends, details, table
 
 	out := make([]byte, blockHead, blockHead+len(m)+len(table)/4+len(details)/2)
 	out = append(out, m...)
@@ -141,6 +150,13 @@ func (b *Blocks) Encode(r *Rows, first uint64) ([]byte, error) {
 		Oldest: time.UnixMicro(oldest), Newest: time.UnixMicro(newest)}
 	h.put(out)
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out[blockHead:], castagnoli)), nil
+}
+
+// draft is what a block is made in.
+type draft struct {
+	places                             map[string]uint16 // of names
+	names, which, ends, details, table []byte
+	times                              []int64
 }
 
 func (h *BlockHead) put(b []byte) {
@@ -222,11 +238,18 @@ func (b *Blocks) Search(block []byte, f *RequestFilter, below int, give func(i i
 				return fmt.Errorf("%w: the details of a block: %w", ErrCodec, err)
 			}
 		}
-		var r Request
-		if err := t.request(i, details, &r); err != nil {
+		own, err := t.details(i, details)
+		if err != nil {
 			return err
 		}
-		if f.Find.finds(&r) && !give(i, &r) {
+		if !f.Find.findsIn(own) {
+			continue
+		}
+		var r Request
+		if err := t.request(i, own, &r); err != nil {
+			return err
+		}
+		if !give(i, &r) {
 			break
 		}
 	}
@@ -310,6 +333,15 @@ func (t *table) end(i int) int {
 	return int(binary.LittleEndian.Uint32(t.ends[4*i:]))
 }
 
+// details are those of the i-th request, of all.
+func (t *table) details(i int, all []byte) ([]byte, error) {
+	from, to := t.end(i-1), t.end(i)
+	if from > to || to > len(all) {
+		return nil, fmt.Errorf("%w: request %d of a block is nowhere", ErrCodec, i)
+	}
+	return all[from:to], nil
+}
+
 func (t *table) request(i int, details []byte, r *Request) error {
 	for c, name := range r.names() {
 		n := t.name(c, i)
@@ -318,12 +350,8 @@ func (t *table) request(i int, details []byte, r *Request) error {
 		}
 		*name = string(t.names[n])
 	}
-	from, to := t.end(i-1), t.end(i)
-	if from > to || to > len(details) {
-		return fmt.Errorf("%w: request %d of a block is nowhere", ErrCodec, i)
-	}
 	r.At = t.at(i)
-	d := decoder{rest: details[from:to]}
+	d := decoder{rest: details}
 	d.details(r)
 	return d.end("request of a block")
 }
@@ -346,18 +374,39 @@ func (m marks) each(hash uint64, f func(at *byte, bit byte)) {
 
 // note notes what the details begin with.
 func (m marks) note(details *decoder) {
-	d := *details
+	id, record, d := details.about()
 	set := func(at *byte, bit byte) { *at |= bit }
-	has := d.byte()
-	if id := d.bytes(); len(id) > 0 {
+	if len(id) > 0 {
 		m.each(hashOf(id), set)
 	}
-	if has&requestRecord != 0 {
-		if begins := d.take(keyMark); !d.bad {
-			m.each(hashOf(begins), set)
-		}
+	if len(record) > 0 {
+		m.each(hashOf(record[:keyMark]), set)
 	}
 	details.bad = details.bad || d.bad
+}
+
+// about is what details begin with: the id, and the record's key, if there is
+// one.
+func (d *decoder) about() (id, record []byte, rest decoder) {
+	rest = *d
+	bits := rest.byte()
+	id = rest.bytes()
+	if bits&requestRecord != 0 {
+		record = rest.take(len(Key{}))
+	}
+	return id, record, rest
+}
+
+// findsIn is finds of a request's details.
+func (f *Find) findsIn(details []byte) bool {
+	if f.all() {
+		return true
+	}
+	d := decoder{rest: details}
+	id, record, rest := d.about()
+	var key Key
+	copy(key[:], record)
+	return !rest.bad && f.finds(string(id), &key)
 }
 
 func (m marks) has(what []byte) bool {

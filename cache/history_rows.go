@@ -3,6 +3,7 @@ package cache
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -97,28 +98,26 @@ func (f *RequestFilter) chooses(r *Request) bool {
 			return false
 		}
 	}
-	return f.Find.finds(r)
+	return f.Find.finds(r.ID, &r.Record)
 }
 
 const hexDigits = "0123456789abcdef"
 
-func (f *Find) finds(r *Request) bool {
-	if f.all() || f.ID != "" && f.ID == r.ID {
+func (f *Find) finds(id string, record *Key) bool {
+	if f.all() || f.ID != "" && f.ID == id {
 		return true
 	}
-	if r.Record == (Key{}) {
+	if *record == (Key{}) {
 		return false
 	}
-	for i := range f.Keys {
-		if f.Keys[i] == r.Record {
-			return true
-		}
+	if slices.Contains(f.Keys, *record) {
+		return true
 	}
-	if f.Record == "" || len(f.Record) > 2*len(r.Record) {
+	if f.Record == "" || len(f.Record) > 2*len(record) {
 		return false
 	}
 	for i := range len(f.Record) {
-		b := r.Record[i/2]
+		b := record[i/2]
 		if i%2 == 0 {
 			b >>= 4
 		}

@@ -40,9 +40,9 @@ func (e *Entry) Lose() {
 // run again meanwhile, or somebody resolved it.
 func (e *Entry) Amend(res Result, keep, memory time.Duration) error {
 	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Memory: memory, Disk: true}
-	set.Result.Frames = shared(res.Frames, nil)
-	if size(res.Frames) > e.records.Window {
-		set.Result.Frames = nil
+	set.Result.Frames = nil // none at all, where the answer was too large to be held
+	if len(res.Frames) > 0 && size(res.Frames) <= e.records.Window {
+		set.Result.Frames = shared(res.Frames, nil)
 	}
 	err := e.records.Store.Settle(context.Background(), e.Hold(), set)
 	if errors.Is(err, ErrAway) {

@@ -137,7 +137,9 @@ type Writes interface {
 	// Dispatch takes a claim through the one-way door: from Claimed to
 	// Dispatched, if it is the latest and its lease has not lapsed, by the
 	// store's clock. Once it returns nil that is durable, and only then may a
-	// byte be sent. ErrFenced: another leads, or may. With any other error it
+	// byte be sent. ErrFenced: another leads, or may; that is the answer to one
+	// sent again too, unless it still stands: not one that was withdrawn or
+	// settled since. With any other error it
 	// counts as not dispatched, whatever the store did: nothing is sent, and
 	// the holder releases it.
 	Dispatch(ctx context.Context, h Hold, n Nonce) error
@@ -146,8 +148,8 @@ type Writes interface {
 	// durable. On any other state it is ErrFenced.
 	Withdraw(ctx context.Context, h Hold, n Nonce) error
 	// Resolve ends an unknown outcome, durably, and writes to the audit.
-	// ErrSettled, ErrNone: there is none to be ended. A dispatched record whose
-	// lease has lapsed is unknown.
+	// ErrSettled, ErrNone: there is none to be ended; ErrFenced: not of that
+	// claim. A dispatched record whose lease has lapsed is unknown.
 	Resolve(ctx context.Context, k Key, r Resolution) error
 	// Record gives one record with its trail and answer; ErrNone.
 	Record(ctx context.Context, k Key) (Record, error)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"go.uber.org/zap"
+
 	"oncegate/cache"
 	"oncegate/policy"
 )
@@ -59,6 +61,10 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		c.forget()
 	}
 	all = all && !d.broken && r.Context().Err() == nil
+	if all && !d.begun { // net/http would make an empty 200 of it
+		g.log.Error("a record ended without an answer", zap.String("key", keyText(c.key)), zap.Uint8("role", uint8(e.Role)), zap.Bool("away", e.Away()))
+		d.sendAway(internal)
+	}
 	switch {
 	case c.explicit(): // replays anyhow
 	case all:
@@ -267,10 +273,14 @@ func (d *delivery) header(head *cache.Head) {
 	d.begun, d.events = true, head.Events
 	d.is(head)
 	h := d.w.Header()
+	vary := h["Vary"] // what CORS says
 	maps.Copy(h, head.Header)
+	if more := head.Header["Vary"]; vary != nil && more != nil { // that of a tool's answer
+		h["Vary"] = append(vary, more...)
+	}
 	if d.entry.Role == cache.Lead {
 		for name, values := range head.Own {
-			if name == "Vary" { // beside what CORS says
+			if name == "Vary" {
 				values = append(h["Vary"], values...)
 			}
 			h[name] = values

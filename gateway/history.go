@@ -23,7 +23,7 @@ type trace struct {
 	settled  bool
 	waits    *cache.Request // for the record to be settled
 
-	room [5]cache.Moment // of a call that goes well
+	room [3]cache.Moment // of a call that goes well
 }
 
 // joined notes what a claim came to. It begins the trace of one that leads.

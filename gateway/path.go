@@ -15,7 +15,9 @@ import (
 //	                              +-- follow, replay -----------------> read -> client
 //
 // Whoever leads a record has it run on its own, in lead below; from there on
-// every client is a reader of a record, the leader's own too.
+// every client is a reader of a record, the leader's own too. A call of a tool
+// goes the same way; its record has a step more, since a write must not run
+// twice: see leadTool.
 func (g *Gateway) path(w http.ResponseWriter, r *http.Request, ev *event) *refusal {
 	who, why := g.principal(r)
 	if why != nil {

@@ -121,7 +121,11 @@ func corsHeaders(h http.Header, origin string) {
 
 func preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Access-Control-Allow-Methods", "GET, POST, OPTIONS")
+	methods := "GET, POST, OPTIONS"
+	if strings.HasPrefix(r.URL.Path, "/tools/") {
+		methods = "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE"
+	}
+	h.Set("Access-Control-Allow-Methods", methods)
 	if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
 		h.Set("Access-Control-Allow-Headers", asked)
 	}

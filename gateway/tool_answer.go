@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"hash"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -45,42 +47,48 @@ func (a *toolAnswer) rest() []cache.Frame {
 // await makes one attempt. A write's is not ended by the limit on the first
 // byte: that ends the waiting for it, and its answer is welcome when it comes.
 func (r *toolRun) await(ctx context.Context) *toolAnswer {
-	limit := r.t.Policy.Timeouts.FirstByte
+	limit, n := r.t.Policy.Timeouts.FirstByte, r.made
 	if r.t.write == nil {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		timer := time.AfterFunc(limit, func() { cancel(errFirstByte) })
 		defer timer.Stop()
-		a := r.send(ctx, func() { timer.Stop() })
+		a := r.send(ctx, n, func() bool { timer.Stop(); return true })
 		if errors.Is(context.Cause(ctx), errFirstByte) && a.failure != nil {
 			a.failure.Timeout, a.failure.Cancelled = true, false
 		}
 		return a
 	}
 	// Of the record, not of this attempt: it outlives what waits for it.
-	begun, done := make(chan struct{}), make(chan *toolAnswer, 1)
-	gone := make(chan struct{})
-	r.left.Go(func() {
-		a := r.guarded(func() { close(begun) })
-		done <- a
-		<-r.ended
-		select {
-		case <-gone: // which is closed before the record ends, if at all
-			r.late(a)
-		default:
-		}
-	})
-	timer := time.NewTimer(limit)
+	var (
+		decided    atomic.Bool // that it came in time, or that it did not
+		begun      = make(chan struct{})
+		done       = make(chan *toolAnswer, 1)
+		timer      = time.NewTimer(limit)
+		comesFirst = func() bool { return decided.CompareAndSwap(false, true) }
+	)
 	defer timer.Stop()
+	r.left.Go(func() {
+		inTime := false
+		a := r.guarded(n, func() bool {
+			if inTime = comesFirst(); inTime {
+				close(begun)
+			}
+			return inTime
+		})
+		if inTime || comesFirst() {
+			done <- a
+			return
+		}
+		<-r.ended
+		r.late(a)
+	})
 	select {
 	case a := <-done:
 		return a
 	case <-begun:
 	case <-timer.C:
-		select {
-		case <-begun:
-		default:
-			close(gone)
+		if comesFirst() {
 			return &toolAnswer{failure: &policy.Failure{Phase: policy.Sent, Timeout: true, Err: errFirstByte}}
 		}
 	}
@@ -91,19 +99,19 @@ var errFirstByte = errors.New("nothing came of the answer in time")
 
 // guarded is send for a goroutine of its own: whatever panics there, the run is
 // told.
-func (r *toolRun) guarded(begun func()) (a *toolAnswer) {
+func (r *toolRun) guarded(n int, begun func() bool) (a *toolAnswer) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.g.log.Error("an attempt panicked", zap.Any("panic", p))
 			a = &toolAnswer{failure: &policy.Failure{Phase: policy.Sent, Err: errors.New("a fault inside the gateway")}}
 		}
 	}()
-	return r.send(r.ctx, begun)
+	return r.send(r.ctx, n, begun)
 }
 
-// send makes one attempt and reads its answer. begun is called once the status
-// is there.
-func (r *toolRun) send(ctx context.Context, begun func()) *toolAnswer {
+// send makes the n-th attempt and reads its answer. begun is called once the
+// status is there, and says whether somebody still waits for it.
+func (r *toolRun) send(ctx context.Context, n int, begun func() bool) *toolAnswer {
 	up := r.t.up
 	if r.t.write != nil && r.t.UpstreamKeyWindow > 0 {
 		up.UpstreamKey = r.g.upstreamKey(r.c.key, r.entry.Origin)
@@ -115,17 +123,17 @@ func (r *toolRun) send(ctx context.Context, begun func()) *toolAnswer {
 		return &toolAnswer{failure: &f}
 	}
 	defer from.Close()
-	begun()
+	late := !begun()
 	shared, own := r.t.split(from.Header())
 	a := &toolAnswer{
 		status: from.Status(), digest: sha256.New(), failure: from.Failure(),
-		head: &cache.Head{Status: from.Status(), Header: shared, Own: own, Attempts: r.made, Events: from.Events(), Target: r.t.Name},
+		head: &cache.Head{Status: from.Status(), Header: shared, Own: own, Attempts: n, Events: from.Events(), Target: r.t.Name},
 	}
 	if a.failure != nil { // a tool's credential is not ours to judge
 		a.failure.Credential, a.failure.Quota = false, false
 		a.tell(false, 0)
 	}
-	r.read(ctx, from, a)
+	r.read(ctx, from, a, late)
 	return a
 }
 
@@ -144,25 +152,26 @@ const (
 
 // read reads an answer's body: whole, so that it is recorded before anything of
 // it is shown, or, where it is a stream or too large for that, live.
-func (r *toolRun) read(ctx context.Context, from *providers.ToolAnswer, a *toolAnswer) {
-	live := from.Events() && a.failure == nil
+// Of a late one nothing is shown: another attempt may be.
+func (r *toolRun) read(ctx context.Context, from *providers.ToolAnswer, a *toolAnswer, late bool) {
+	live := from.Events() && a.failure == nil && !late
 	most := r.g.opt.MaxAnswer - maxHead
 	if a.failure != nil && (r.t.write == nil || r.t.judge(a.failure) != final) { // another attempt may follow
 		most = toolErrorMax
 	}
+	b := make([]byte, toolChunk)
 	for {
-		b := make([]byte, toolChunk)
 		n, err := from.Read(b)
 		if n > 0 {
-			a.size += int64(n)
-			a.digest.Write(b[:n])
-			a.frames = append(a.frames, cache.Frame{Kind: cache.BodyFrame, Data: b[:n:n]})
+			a.hold(b[:n])
 		}
 		switch {
 		case live || a.size <= most:
 		case most == toolErrorMax: // nothing says that it is a whole answer
 			a.broken = true
 			return
+		case late: // it will not be kept
+			a.frames, a.shown = nil, true
 		default:
 			live = true
 		}
@@ -192,6 +201,17 @@ func (r *toolRun) read(ctx context.Context, from *providers.ToolAnswer, a *toolA
 	}
 }
 
+// hold keeps what was read, in frames that are no larger than what is in them.
+func (a *toolAnswer) hold(p []byte) {
+	a.size += int64(len(p))
+	a.digest.Write(p)
+	if n := len(a.frames); n > 0 && len(a.frames[n-1].Data)+len(p) <= 8*toolChunk {
+		a.frames[n-1].Data = append(a.frames[n-1].Data, p...)
+		return
+	}
+	a.frames = append(a.frames, cache.Frame{Kind: cache.BodyFrame, Data: bytes.Clone(p)})
+}
+
 // maxHead is room for an answer's status and headers beside its body, in bytes.
 const maxHead = 64 << 10
 
@@ -216,8 +236,10 @@ func (r *toolRun) late(a *toolAnswer) {
 	switch {
 	case verdict == final && !a.shown:
 		res = cache.Result{State: cache.Completed, Status: a.status, Size: a.size, Sum: a.sum(), Frames: a.rest()}
-	case verdict == final || verdict == answerLost:
+	case verdict == final:
 		res = cache.Result{State: cache.Completed, Status: a.status, Size: a.size, Sum: a.sum()}
+	case verdict == answerLost:
+		res = cache.Result{State: cache.Completed, Status: a.status, Frames: r.lostAnswer(a)}
 	case (verdict == notExecuted || verdict == refusedIt) && !r.doubted():
 		res = cache.Result{State: cache.Released}
 	default:

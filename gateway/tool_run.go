@@ -38,6 +38,7 @@ type toolRun struct {
 	figures    cache.Figures // attempts, as they are booked with the record
 	dispatched bool          // the store has it so
 	undone     error         // why a dispatch was not confirmed: nothing was sent
+	astray     error         // why its withdrawal was not: the store may have it as claimed, or as another's
 	doubt      bool          // an attempt was sent, and what became of it is not known
 	happened   *toolAnswer   // one was executed, and its answer broke off
 	last       *toolAnswer   // of the last attempt; nil: none came
@@ -128,13 +129,12 @@ func (r *toolRun) close() {
 // attempt is one attempt upstream, to the end of its answer, or until it is
 // given up waiting for. The first one dispatches the record.
 func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
-	if r.t.write != nil && !r.dispatched {
-		if err := r.entry.Dispatch(); err != nil {
+	if r.t.write != nil {
+		if err := r.dispatch(); err != nil {
 			r.undone = err
 			r.cancel(errUndispatched)
 			return &policy.Failure{Phase: policy.NotSent, Cancelled: true, Err: err}
 		}
-		r.dispatched = true
 	}
 	r.made++
 	start := time.Now()
@@ -161,12 +161,31 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 		r.happened = ans
 	case notExecuted:
 		// So that a crash while it waits for its next attempt leaves nothing in
-		// doubt. If the store does not hear it, that errs on the safe side.
-		if !r.doubt && r.happened == nil && r.entry.Withdraw() == nil {
-			r.dispatched = false
+		// doubt.
+		if !r.doubt && r.happened == nil {
+			r.astray = r.entry.Withdraw()
+			r.dispatched = r.astray != nil
 		}
 	}
 	return f
+}
+
+// dispatch has the store know of the next attempt before it is sent. Nothing is
+// sent after a withdrawal that was not confirmed: the store may have done it all
+// the same, so that another could claim what is sent, or another may have
+// claimed it already.
+func (r *toolRun) dispatch() error {
+	switch {
+	case errors.Is(r.astray, cache.ErrFenced):
+		// If it is only held for unknown, we know better: nothing happened.
+		_ = r.entry.Amend(cache.Result{State: cache.Released}, 0, 0)
+		return r.astray
+	case r.astray != nil || r.dispatched:
+		return r.astray
+	}
+	err := r.entry.Dispatch()
+	r.dispatched = err == nil
+	return err
 }
 
 func (r *toolRun) count(b policy.Billing) {

@@ -96,14 +96,19 @@ func (r *toolRun) complete() {
 
 // lost ends the record of a write that happened, and whose answer broke off.
 func (r *toolRun) lost(a *toolAnswer) {
+	res := cache.Result{State: cache.Completed, Status: a.status}
+	frames := r.lostAnswer(a)
+	if a.shown {
+		frames = []cache.Frame{{Kind: cache.ErrorFrame, Head: frames[0].Head, Data: frames[1].Data}}
+	}
+	r.record(res, frames[0].Head, frames)
+}
+
+// lostAnswer is what is told of such a write.
+func (r *toolRun) lostAnswer(a *toolAnswer) []cache.Frame {
 	head, body := responseLost(r.c.key, a.status).answer(problemJSON)
 	head.Failed, head.Attempts, head.Target = false, r.made, r.t.Name
-	res := cache.Result{State: cache.Completed, Status: a.status}
-	if a.shown {
-		r.record(res, head, []cache.Frame{{Kind: cache.ErrorFrame, Head: head, Data: body}})
-		return
-	}
-	r.record(res, head, []cache.Frame{{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}})
+	return []cache.Frame{{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}
 }
 
 // unknown ends the record of a write of which nobody knows whether it happened.

@@ -22,7 +22,7 @@ import (
 
 // The runs of random faults are longer, or those of before, by these.
 var (
-	writesFor  = flag.Duration("writes.for", 25*time.Second, "how long the history of writes runs")
+	writesFor  = flag.Duration("writes.for", 30*time.Second, "how long the history of writes runs")
 	writesMany = flag.Int("writes.many", 10000, "how many writes are made under faults")
 	writesSeed = flag.Uint64("writes.seed", 0, "seed of the random faults; 0: another each time")
 )

@@ -150,6 +150,36 @@ func TestToolsOfAKey(t *testing.T) {
 	wantReceipt(t, b.Post("/tools/refund/x", order, "Idempotency-Key: r", bob), 3, "executed", "")
 }
 
+// A web page that may call may use every method, and learns how its call went.
+func TestToolsFromAWebPage(t *testing.T) {
+	t.Parallel()
+	const page = "https://app.example"
+	b := openBank(t, nil, harness.Config{"server.cors.origins": []any{page}})
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		a := b.Do("OPTIONS", pay, "", "Origin: "+page, "Access-Control-Request-Method: "+method, "Access-Control-Request-Headers: idempotency-key")
+		if a.Status != 204 || a.Header.Get("Access-Control-Allow-Origin") != page || !strings.Contains(a.Header.Get("Access-Control-Allow-Methods"), method) ||
+			!strings.Contains(a.Header.Get("Access-Control-Allow-Headers"), "idempotency-key") {
+			t.Errorf("%s: %d %v", method, a.Status, a.Header)
+		}
+	}
+	wantUnseen(t, b.api, 0)
+	b.api.Script(b.runsThen(up.Status(201, receipt(1), "Access-Control-Allow-Origin: *", "Access-Control-Expose-Headers: *", "Vary: Accept")))
+	for _, outcome := range []string{"executed", "replayed"} {
+		a := b.pay("k", order, "Origin: "+page)
+		if got := strings.Join(a.Header.Values("Vary"), ", "); a.Outcome() != outcome || got != "Origin, Accept" {
+			t.Errorf("%q, Vary: %s", a.Outcome(), got)
+		}
+		if got := a.Header.Values("Access-Control-Allow-Origin"); len(got) != 1 || got[0] != page {
+			t.Errorf("Access-Control-Allow-Origin: %q", got)
+		}
+		if got := a.Header.Get("Access-Control-Expose-Headers"); !strings.Contains(got, "Idempotent-Replayed") {
+			t.Errorf("Access-Control-Expose-Headers: %q", got)
+		}
+	}
+	problem{403, "not_allowed", "false", "refused", "cross_origin", ""}.wantTool(t, b.pay("k2", order, "Origin: https://evil.example"))
+	b.wantRuns(1)
+}
+
 // A target that told us to wait is left alone; what it was not asked is free.
 func TestToolsTargetHeld(t *testing.T) {
 	t.Parallel()
@@ -166,11 +196,36 @@ func TestToolsTargetHeld(t *testing.T) {
 	wantCalls(t, b.api, 1)
 }
 
+// What there is no room for was not sent, and keeps no key.
+func TestToolsOverloaded(t *testing.T) {
+	t.Parallel()
+	overloaded := problem{503, "overloaded", "true", "refused", "overloaded", ""}
+	for name, change := range map[string]harness.Config{
+		"bodies":   {"server.max_buffered": "96KiB"},
+		"attempts": {"policy.concurrency": harness.Map{"start": 1, "min": 1, "max": 1}, "policy.timeouts.total": "10s"}, // a tenth of it is waited
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := openBank(t, nil, change)
+			large := fmt.Sprintf(`{"note":"%065536d"}`, 0)
+			gate := make(chan struct{})
+			b.api.Script(up.Seq(up.Gate(gate), b.paid), b.paid)
+			first := b.goPay("first", large)
+			b.api.Call(1)
+			overloaded.wantTool(t, b.pay("k", large))
+			wantCalls(t, b.api, 1)
+			close(gate)
+			wantReceipt(t, first.Answer(), 1, "executed", "")
+			wantReceipt(t, b.pay("k", order), 2, "executed", "")
+		})
+	}
+}
+
 // An open breaker lets no write through, and keeps no key.
 func TestToolsCircuitOpen(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, nil, harness.Config{"policy.breaker.enabled": true, "policy.breaker.consecutive": 3,
-		"policy.breaker.cooldown": "1s", "policy.breaker.cooldown_cap": "1s"})
+		"policy.breaker.cooldown": "3s", "policy.breaker.cooldown_cap": "3s"})
 	b.api.Script(b.runsThen(up.Fail(500, "broken")), b.runsThen(up.Fail(500, "broken")), b.runsThen(up.Fail(500, "broken")), b.paid)
 	for i := range 3 {
 		unknown.wantTool(t, b.pay(fmt.Sprint("unknown-", i), order))

@@ -95,6 +95,30 @@ func TestToolsFingerprint(t *testing.T) {
 	}
 }
 
+// Ten writes at once under one key are one that runs, and nine refusals.
+func TestToolsOneKeyForManyWritesAtOnce(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, nil)
+	for round := range 5 {
+		var all []*harness.Pending
+		for i := range 10 {
+			all = append(all, b.goPay(fmt.Sprint("k", round), fmt.Sprintf(`{"amount":%d}`, i)))
+		}
+		paid := 0
+		for _, p := range all {
+			if a := p.Answer(); a.Status == 201 {
+				paid++
+			} else {
+				reused.wantTool(t, a)
+			}
+		}
+		if paid != 1 {
+			t.Errorf("%d were paid", paid)
+		}
+		b.wantRuns(round + 1)
+	}
+}
+
 // B070: another write under the same key is refused before it is waited for.
 func TestB070SameKeyOtherArguments(t *testing.T) {
 	t.Parallel()

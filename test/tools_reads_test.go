@@ -2,7 +2,6 @@ package test
 
 import (
 	"testing"
-	"time"
 
 	"oncegate/test/harness"
 	"oncegate/test/up"
@@ -74,7 +73,7 @@ func TestToolsReadsAreNotShared(t *testing.T) {
 // A read that no attempt gets through fails as it failed, and is not a doubt.
 func TestToolsReadThatFails(t *testing.T) {
 	t.Parallel()
-	b := openBank(t, harness.Map{"policy": harness.Map{"timeouts": harness.Map{"first_byte": "500ms"}}})
+	b := openBank(t, harness.Map{"policy": harness.Map{"timeouts": harness.Map{"first_byte": "1s"}}})
 	b.api.Script(up.Fail(503, "busy"))
 	a := b.Get(pay)
 	if a.Status != 503 || a.Body != up.Problem("busy") || a.Outcome() != "failed" || a.Header.Get("X-Should-Retry") != "false" {
@@ -106,11 +105,11 @@ func TestToolsReadIsLetGo(t *testing.T) {
 	p := b.Go("/tools/pay/v1/search", `{}`)
 	b.api.Call(1)
 	p.Leave()
-	if !b.api.Call(1).Left(2 * time.Second) {
+	if !b.api.Call(1).Left(harness.Patience) {
 		t.Error("the API was not let go")
 	}
 	problem{504, "upstream_timeout", "false", "failed", "deadline", ""}.wantTool(t, b.Get(pay, "Oncegate-Timeout: 300ms"))
-	if !b.api.Call(2).Left(2 * time.Second) {
+	if !b.api.Call(2).Left(harness.Patience) {
 		t.Error("the API was not let go after the client's deadline")
 	}
 	idle(t, b.Gateway)

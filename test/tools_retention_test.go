@@ -29,7 +29,7 @@ var expired = problem{412, "key_expired", "false", "refused", "key_expired", ""}
 // its age is refused, and only one that does not can be taken for new.
 func TestToolsRetentionAndTombstone(t *testing.T) {
 	t.Parallel()
-	const ttl, tombstone = time.Second, 3 * time.Second
+	const ttl, tombstone = 2 * time.Second, 7 * time.Second
 	b := openBank(t, nil, harness.Config{"dedupe.ttl.tool": ttl.String(), "dedupe.ttl.tombstone": tombstone.String()})
 	dated := uuid7(time.Now())
 	var settled time.Time

@@ -29,6 +29,29 @@ func TestB066RefusalsReleaseTheKey(t *testing.T) {
 	}
 }
 
+// Those who wait with the one that is refused are refused with it, not sent on
+// their own.
+func TestToolsFollowersOfARefusal(t *testing.T) {
+	t.Parallel()
+	b := openBank(t, nil)
+	gate := make(chan struct{})
+	b.api.Script(up.Seq(up.Gate(gate), up.Fail(401, "who_are_you")), b.paid)
+	all := []*harness.Pending{b.goPay("k", order)}
+	b.api.Call(1)
+	for range 5 {
+		all = append(all, b.goPay("k", order))
+	}
+	following(t, b.Gateway, 5)
+	close(gate)
+	for _, p := range all {
+		if a := p.Answer(); a.Status != 401 || a.Body != up.Problem("who_are_you") || a.Header.Get("X-Should-Retry") != "false" {
+			t.Errorf("%d %s", a.Status, a.Body)
+		}
+	}
+	wantCalls(t, b.api, 1)
+	wantReceipt(t, b.pay("k", order), 1, "executed", "")
+}
+
 // Other refusals are the answer to this write: mended, it is another one.
 func TestToolsRefusalsThatAreReplayed(t *testing.T) {
 	t.Parallel()
@@ -91,7 +114,7 @@ func TestToolsNotExecutedIsRetried(t *testing.T) {
 func TestToolsWaitsLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	b := openBank(t, nil, harness.Config{"store.lease": "1s"})
-	b.api.Script(up.Fail(429, "slow_down", "Retry-After: 2"), b.paid)
+	b.api.Script(up.Fail(429, "slow_down", "Retry-After: 4"), b.paid)
 	first := b.goPay("k", order)
 	settled(t, b.Gateway, 1)
 	begun := time.Now()

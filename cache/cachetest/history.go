@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -183,12 +184,7 @@ func chosen(f *cache.RequestFilter, r *cache.Request) bool {
 	if n := len(find.Record); n > 0 && n <= len(name) && name[:n] == find.Record {
 		return true
 	}
-	for _, k := range find.Keys {
-		if k == r.Record {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(find.Keys, r.Record)
 }
 
 // historyTail: what comes while a list is read comes before it.

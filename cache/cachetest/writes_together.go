@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,17 @@ import (
 
 	"oncegate/cache"
 )
+
+// patiently sends a step again that a busy machine did not answer in time.
+func patiently(do func() error) error {
+	for begin := time.Now(); ; {
+		err := do()
+		if !errors.Is(err, cache.ErrAway) || time.Since(begin) > 30*time.Second {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
 
 // roles has sixty-four claim at once, and counts what they were told.
 func (f *fixture) roles(claim func() cache.Claim) (count map[cache.Role]int, lead cache.Grant) {
@@ -22,8 +34,9 @@ func (f *fixture) roles(claim func() cache.Claim) (count map[cache.Role]int, lea
 	for i := range grants {
 		wg.Go(func() {
 			<-start
-			var err error
-			if grants[i], err = f.Store.Claim(f.Context(), claim()); err != nil {
+			c := claim()
+			err := patiently(func() (err error) { grants[i], err = f.Store.Claim(f.Context(), c); return err })
+			if err != nil {
 				f.Error(err)
 			}
 		})
@@ -60,7 +73,10 @@ func manyWriteOne(f *fixture) {
 		var wg sync.WaitGroup
 		errs := make([]error, 64)
 		for i := range errs { // as if they had the hold
-			wg.Go(func() { errs[i] = f.dispatch(h) })
+			wg.Go(func() {
+				n := cache.NewNonce()
+				errs[i] = patiently(func() error { return f.Store.Dispatch(f.Context(), h, n) })
+			})
 		}
 		wg.Wait()
 		sent := 0
@@ -104,13 +120,16 @@ func manyWrite(f *fixture) {
 		wg.Go(func() {
 			for round := range byte(4) {
 				k := cache.Key{n, round}
-				g, err := f.Store.Claim(f.Context(), write(k, 1))
+				var g cache.Grant
+				c, nonce, s := write(k, 1), cache.NewNonce(), done(fmt.Sprint(n, round))
+				c.Lease = time.Hour
+				err := patiently(func() (err error) { g, err = f.Store.Claim(f.Context(), c); return err })
 				h := cache.Hold{Key: k, Fence: g.Fence}
 				if err == nil {
-					err = f.dispatch(h)
+					err = patiently(func() error { return f.Store.Dispatch(f.Context(), h, nonce) })
 				}
 				if err == nil {
-					err = f.Store.Settle(f.Context(), h, done(fmt.Sprint(n, round)))
+					err = patiently(func() error { return f.Store.Settle(f.Context(), h, s) })
 				}
 				if err != nil || g.Role != cache.Lead {
 					f.Errorf("%+v, %v", g, err)
@@ -194,12 +213,7 @@ var writeModel = (&porcupine.NondeterministicModel{
 func writeStep(s writeState, i writeInput, o writeOutput) (next writeState, err error, ok bool) {
 	holds := s.fence == i.fence
 	in := func(states ...cache.State) bool {
-		for _, state := range states {
-			if s.state == state {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(states, s.state)
 	}
 	next = s
 	switch i.step {
@@ -334,16 +348,9 @@ func WriteHistory(t *testing.T, steps int, stores ...cache.Store) {
 					}
 				}
 				call := now()
-				for begin := time.Now(); ; out.resent = true {
-					if out.err = run(); !errors.Is(out.err, cache.ErrAway) {
-						break
-					}
-					if time.Since(begin) > 30*time.Second {
-						t.Errorf("for half a minute: %v", out.err)
-						return
-					}
-					time.Sleep(time.Millisecond) // it may be away
-				}
+				tries := 0
+				out.err = patiently(func() error { tries++; return run() })
+				out.resent = tries > 1
 				if err := out.err; err != nil && !errors.Is(err, cache.ErrFenced) && !errors.Is(err, cache.ErrNone) && !errors.Is(err, cache.ErrSettled) {
 					t.Errorf("%s: %v", in.step, err)
 				}

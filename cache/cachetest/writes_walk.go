@@ -29,7 +29,7 @@ type walked struct {
 // may have been sent, unless it is let run again or was proved not to have
 // happened; and what completed is answered by what it completed with.
 func writeWalk(f *fixture) {
-	const window, steps, keys = time.Minute, 1200, 3
+	const window, steps, keys = time.Minute, 2000, 3
 	rnd := rand.New(rand.NewPCG(13, 17))
 	var at [keys]walked
 	var holds [keys][]cache.Hold

@@ -185,7 +185,7 @@ func (s *Store) prepare(conn *sql.Conn) error {
 	}
 	s.fence.Store(uint64(fences))
 	s.reserved = uint64(fences) + fenceBlock
-	_, err = conn.ExecContext(ctx, "PRAGMA synchronous=NORMAL")
+	_, err = conn.ExecContext(ctx, fmt.Sprintf("PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=%d", mostLogged))
 	return err
 }
 

@@ -36,12 +36,18 @@ func (h *history) work() {
 				return
 			}
 		}
-		h.write()
+		if h.write() != nil {
+			signal(h.begun) // it is tried again
+		}
 	}
 }
 
 // write writes all there is.
-func (h *history) write() { h.report(errors.Join(h.writeBlocks(), h.writeTail())) }
+func (h *history) write() error {
+	err := errors.Join(h.writeBlocks(), h.writeTail())
+	h.report(err)
+	return err
+}
 
 // report tells of trouble when it begins, and of requests that were left out.
 func (h *history) report(err error) {

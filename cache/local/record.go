@@ -193,8 +193,9 @@ type shard struct {
 	deadlines deadlines // all settled ones, by when they expire
 
 	writes   map[cache.Key]*write
-	restless map[*write]struct{} // those that the sweeper is to look at
+	restless map[*write]struct{} // those in flight, and that could not be written
 	settled  list.List           // of *write, the longest unused first
+	released list.List           // likewise
 }
 
 // ring is a list of records around its root.

@@ -38,7 +38,8 @@ type Options struct {
 }
 
 // Store keeps records in one directory. Claims and settlements of derived
-// keys are steps in memory. It judges all times by the monotonic clock; only
+// keys are steps in memory, as are claims of writes; how those go on is on disk,
+// synced, before it counts. It judges all times by the monotonic clock; only
 // across restarts by the wall clock, by which a record never lives longer than
 // it was settled for.
 type Store struct {
@@ -56,8 +57,9 @@ type Store struct {
 	history     *history
 	posted      mark // of the ledger, at start
 
-	opened time.Time
-	doubts doubts
+	opened  time.Time
+	doubts  doubts
+	failing atomic.Bool // a write's row could not be written behind
 
 	fence    atomic.Uint64 // the last one given out
 	reserved uint64        // the last one set aside; the sweeper's
@@ -65,10 +67,11 @@ type Store struct {
 	hand     atomic.Uint64 // where evict looks next
 	shards   [32]shard
 
-	closed  chan struct{}
-	closing sync.Once
-	swept   chan struct{} // closed when the sweeper has ended
-	err     error         // of Close
+	closed       chan struct{}
+	closing      sync.Once
+	swept        chan struct{} // closed when the sweeper has ended
+	checkpointed chan struct{} // likewise
+	err          error         // of Close
 }
 
 var _ cache.Store = (*Store)(nil)
@@ -79,7 +82,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the store's directory: %w", err)
 	}
-	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, opened: time.Now(), closed: make(chan struct{}), swept: make(chan struct{})}
+	s := &Store{dir: dir, o: o, memory: o.MemoryBytes, opened: time.Now(), closed: make(chan struct{}), swept: make(chan struct{}), checkpointed: make(chan struct{})}
 	if s.memory <= 0 {
 		s.memory = 256 << 20
 	}
@@ -112,6 +115,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	s.history.start()
 	s.writer.start()
 	go s.sweep()
+	go s.checkpoint()
 	return s, nil
 }
 
@@ -136,6 +140,7 @@ func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.closed)
 		<-s.swept
+		<-s.checkpointed
 		if s.ledger.dirty() {
 			s.ledger.post(context.Background(), s.writer.done) // or it is told, and left in the daybook
 		}

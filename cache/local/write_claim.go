@@ -58,6 +58,7 @@ func (s *Store) unlockWrite(sh *shard, w *write) {
 		s.forgetWrite(sh, w)
 	}
 	sh.mu.Unlock()
+	s.evict()
 }
 
 // claimWrite is Claim of a write. Claims are in memory only: what they may
@@ -69,7 +70,8 @@ func (s *Store) claimWrite(ctx context.Context, c cache.Claim) (cache.Grant, err
 			return cache.Grant{}, err
 		}
 		now := s.now()
-		if g, ok := w.recall(c.Nonce, claimed); ok && (g.Role != cache.Replay || g.Fence == w.fence) {
+		// Only a claim that leads has an effect; any other is decided anew.
+		if g, ok := w.recall(c.Nonce, claimed); ok {
 			s.unlockWrite(sh, w)
 			return g, nil
 		}
@@ -96,10 +98,7 @@ func (s *Store) claimWrite(ctx context.Context, c cache.Claim) (cache.Grant, err
 			return g, err
 		}
 		g := w.grant(d, now)
-		if d.Role == cache.Follow {
-			w.remember(step{c.Nonce, claimed, g})
-		}
-		s.useWrite(sh, w)
+		s.useWrite(w)
 		s.unlockWrite(sh, w)
 		return g, nil
 	}
@@ -116,7 +115,7 @@ func (s *Store) lead(sh *shard, w *write, c cache.Claim, d cache.Decision, now t
 		next := write{
 			key: w.key, origin: w.origin, print: w.print, about: w.about, trail: w.trail, dispatched: w.dispatched, doubt: true,
 			steps: w.steps, queued: w.queued, stored: w.stored, row: w.row, unsaved: w.unsaved, owing: w.owing, told: w.told,
-			weight: w.weight, recent: w.recent, status: w.status,
+			weight: w.weight, in: w.in, recent: w.recent, status: w.status,
 		}
 		next.fence = cache.Fence(s.fence.Add(1))
 		switch {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 
 	"oncegate/cache"
 )
@@ -61,20 +62,32 @@ func (s *Store) commitWrite(ctx context.Context, sh *shard, w *write, n cache.No
 // comes to.
 func (s *Store) save(sh *shard, w *write, sums []byte) {
 	s.enqueue(sh, w, w, writeOp{key: w.key, sums: sums, erase: w.state == cache.Released}, func(err error) {
-		if err != nil {
+		if s.behind(err); err != nil {
 			w.unsaved = true
 			s.place(sh, w) // for the sweeper to try again
-			s.oops("write", err)
 		}
 	})
+}
+
+// behind tells of a fault when it begins, not while it lasts.
+func (s *Store) behind(err error) {
+	if err == nil {
+		s.failing.Store(false)
+	} else if !s.failing.Swap(true) {
+		s.oops("write", err)
+	}
 }
 
 // enqueue gives the writer a change of the record to what next is. done is
 // called with the shard locked, which it is here too.
 func (s *Store) enqueue(sh *shard, w, next *write, o writeOp, done func(error)) {
-	// What could not be booked before goes with it.
-	o.sums, o.audit = append(o.sums, w.owing...), append(w.told, o.audit...)
-	w.owing, w.told = nil, nil
+	// What could not be booked or told before goes with it. Of a step that is
+	// waited for, that alone is to be tried again: its caller sends the rest.
+	owing, told := w.owing, w.told
+	o.sums, o.audit = append(slices.Clip(o.sums), owing...), append(slices.Clip(o.audit), told...)
+	if w.owing, w.told = nil, nil; !o.sync {
+		owing, told = o.sums, o.audit
+	}
 	if !o.erase {
 		o.row = s.rowOfWrite(next, w.row == next.fence)
 	}
@@ -97,7 +110,7 @@ func (s *Store) enqueue(sh *shard, w, next *write, o writeOp, done func(error)) 
 			w.unsaved = false
 			w.stored = !o.erase || w.queued > 0
 		} else {
-			w.owing, w.told = append(w.owing, o.sums...), append(w.told, o.audit...)
+			w.owing, w.told = append(w.owing, owing...), append(w.told, told...)
 			w.row = 0 // it may be there or not
 		}
 		done(err)
@@ -113,9 +126,9 @@ func (s *Store) putAudit(sh *shard, w *write) {
 	s.writer.put(op{what: writing, write: &writeOp{audit: rows, done: func(err error) {
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
-		if w.queued--; err != nil {
+		w.queued--
+		if s.behind(err); err != nil {
 			w.told = append(w.told, rows...)
-			s.oops("write", err)
 		}
 	}}})
 }
@@ -183,23 +196,23 @@ func (st *writeStmts) do(ctx context.Context, o *writeOp) (err error) {
 			return err
 		}
 	}
+	var done sql.Result
 	switch r := o.row; {
 	case o.erase:
 		_, err = st.erase.ExecContext(ctx, o.key[:])
 	case r == nil:
 	case r.update:
-		var done sql.Result
 		done, err = st.update.ExecContext(ctx, r.state, r.doubt, r.lost, r.dispatched, r.settled, r.expires, r.forgotten, r.status, r.size, r.sum,
 			r.nonce, r.how, r.trail, r.lapses, r.frames, o.key[:], r.fence)
-		if err == nil {
-			if n, _ := done.RowsAffected(); n == 0 {
-				err = errors.New("its row is not there")
-			}
-		}
 	default:
-		_, err = st.insert.ExecContext(ctx, o.key[:], r.fence, r.origin, r.print, r.tool, r.principal, r.about, r.claimed,
+		done, err = st.insert.ExecContext(ctx, o.key[:], r.fence, r.origin, r.print, r.tool, r.principal, r.about, r.claimed,
 			r.state, r.doubt, r.lost, r.dispatched, r.settled, r.expires, r.forgotten, r.status, r.size, r.sum,
 			r.nonce, r.how, r.trail, r.lapses, r.frames)
+	}
+	if err == nil && done != nil {
+		if n, _ := done.RowsAffected(); n == 0 {
+			return errors.New("its row is not the one that was expected")
+		}
 	}
 	return err
 }

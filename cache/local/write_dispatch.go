@@ -11,7 +11,8 @@ import (
 // it returns nil.
 //
 // One that is sent again is acknowledged only while it stands: once the lease
-// has lapsed another may lead, and a nil would let two send.
+// has lapsed another may lead, and a nil would let two send. One that was
+// withdrawn is no dispatch any more, however often it comes.
 func (s *Store) Dispatch(ctx context.Context, h cache.Hold, n cache.Nonce) error {
 	for {
 		sh, w, err := s.lockWrite(ctx, h.Key)
@@ -19,8 +20,9 @@ func (s *Store) Dispatch(ctx context.Context, h cache.Hold, n cache.Nonce) error
 			return err
 		}
 		now := s.now()
+		_, spent := w.recall(n, dispatched)
 		switch p := w.pending; {
-		case w.fence != h.Fence:
+		case w.fence != h.Fence, spent:
 		case p != nil:
 			err := s.wait(ctx, sh, p)
 			if err == nil && p.what == dispatched && p.nonce == n {
@@ -67,7 +69,9 @@ func (s *Store) Withdraw(ctx context.Context, h cache.Hold, n cache.Nonce) error
 		} else if w.fence == h.Fence && w.state == cache.Dispatched {
 			err = nil
 			s.become(sh, w, func(w *write) {
-				w.state, w.withdrawnBy = cache.Claimed, n
+				w.remember(step{nonce: w.sentBy, kind: dispatched})
+				w.remember(step{n, withdrawn, cache.Grant{Fence: w.fence}})
+				w.state, w.sentBy = cache.Claimed, cache.Nonce{}
 				if !w.doubt {
 					w.dispatched = time.Time{}
 				}

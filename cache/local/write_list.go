@@ -102,15 +102,15 @@ func (s *Store) Records(ctx context.Context, f cache.Filter, cursor string, limi
 	return page, at(&page[limit-1]).cursor(order), nil
 }
 
-// flying gives the records whose rows do not count: those in flight, and
-// those that are free.
+// flying gives the records that are claimed, whose rows do not count: as
+// Released those that are free again.
 func (s *Store) flying(now time.Time) map[cache.Key]cache.Record {
 	all := map[cache.Key]cache.Record{}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
 		for w := range sh.restless {
-			if w.inFlight() || w.state == cache.Released {
+			if w.inFlight() {
 				r := w.record(now)
 				if !w.known(now) {
 					r.State = cache.Released

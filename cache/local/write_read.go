@@ -15,7 +15,7 @@ import (
 // need be. The shard is locked, and is let go. ErrFenced: the answer went.
 func (s *Store) answerOf(ctx context.Context, sh *shard, w *write) (*cache.Result, error) {
 	res, answer, fence := w.result(), w.answer, w.fence
-	s.useWrite(sh, w)
+	s.useWrite(w)
 	if answer != nil {
 		s.unlockWrite(sh, w)
 		return read(res, answer)

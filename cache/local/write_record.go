@@ -29,16 +29,15 @@ type write struct {
 	claimed time.Time
 
 	// Of the latest claim.
-	claimedBy   cache.Nonce
-	lapsed      bool // it took over a lapsed lease
-	lease       time.Time
-	lapses      []byte // what it comes to if nobody settles, encoded
-	dispatched  time.Time
-	sentBy      cache.Nonce // the dispatch
-	withdrawnBy cache.Nonce
-	log         []cache.Frame
-	wanted      bool          // somebody reads the log
-	changed     chan struct{} // closed when log grows or the claim ends; made on demand
+	claimedBy  cache.Nonce
+	lapsed     bool // it took over a lapsed lease
+	lease      time.Time
+	lapses     []byte // what it comes to if nobody settles, encoded
+	dispatched time.Time
+	sentBy     cache.Nonce // the dispatch
+	log        []cache.Frame
+	wanted     bool          // somebody reads the log
+	changed    chan struct{} // closed when log grows or the claim ends; made on demand
 
 	// Of its end.
 	endedBy   cache.Nonce // a settlement or a resolution
@@ -64,8 +63,9 @@ type write struct {
 	told    []*auditRow   // what could not be written of it to the audit
 
 	weight int64         // bytes that it counts in memory
-	recent *list.Element // in its shard's list of settled ones
-	used   time.Time     // when it was last there
+	in     *list.List    // its shard's of those that have ended, or nil
+	recent *list.Element // in that
+	used   time.Time     // when it was last
 }
 
 // inFlight says that a claim holds the record, lapsed or not.
@@ -120,15 +120,15 @@ func (w *write) remember(s step) {
 	w.steps = append(w.steps, s)
 }
 
-// recall gives what the step of this nonce was answered. A dispatch is none of
-// them: see Dispatch.
+// recall gives what the step of this nonce was answered. Of a dispatch it is
+// one that was withdrawn: see Dispatch.
 func (w *write) recall(n cache.Nonce, k kind) (cache.Grant, bool) {
 	switch {
 	case n == (cache.Nonce{}):
 		return cache.Grant{}, false
 	case k == claimed && n == w.claimedBy:
 		return w.leads(), true
-	case k == withdrawn && n == w.withdrawnBy, k == w.endedHow && n == w.endedBy:
+	case k == w.endedHow && n == w.endedBy:
 		return cache.Grant{Fence: w.fence}, true
 	}
 	for i := range w.steps {
@@ -144,7 +144,7 @@ func (w *write) recall(n cache.Nonce, k kind) (cache.Grant, bool) {
 func (w *write) passOn() {
 	w.remember(step{w.claimedBy, claimed, w.leads()})
 	w.remember(step{w.endedBy, w.endedHow, cache.Grant{Fence: w.fence}})
-	w.claimedBy, w.sentBy, w.withdrawnBy, w.endedBy = cache.Nonce{}, cache.Nonce{}, cache.Nonce{}, cache.Nonce{}
+	w.claimedBy, w.sentBy, w.endedBy = cache.Nonce{}, cache.Nonce{}, cache.Nonce{}
 }
 
 // ended notes which step ended it.
@@ -187,30 +187,43 @@ func (s *Store) become(sh *shard, w *write, change func(*write)) {
 
 // place links a record in where it belongs by its state.
 func (s *Store) place(sh *shard, w *write) {
-	settled := w.state == cache.Completed || w.state == cache.Unknown
-	if settled && !w.unsaved {
-		delete(sh.restless, w)
-	} else {
+	if w.inFlight() || w.unsaved {
 		sh.restless[w] = struct{}{}
+	} else {
+		delete(sh.restless, w)
 	}
-	switch {
-	case !settled && w.recent != nil:
-		sh.settled.Remove(w.recent)
-		w.recent = nil
-	case settled && w.recent == nil:
-		w.recent = sh.settled.PushBack(w)
+	var in *list.List
+	switch w.state {
+	case cache.Completed, cache.Unknown:
+		in = &sh.settled
+	case cache.Released:
+		in = &sh.released
 	}
-	s.useWrite(sh, w)
+	if w.in != in {
+		w.unlink()
+		if w.in = in; in != nil {
+			w.recent = in.PushBack(w)
+		}
+	}
+	s.useWrite(w)
 	weight := writeOverhead + int64(len(w.answer))
 	s.used.Add(weight - w.weight)
 	w.weight = weight
 }
 
-// useWrite marks a settled record as just used.
-func (s *Store) useWrite(sh *shard, w *write) {
-	if w.recent != nil {
-		sh.settled.MoveToBack(w.recent)
+// useWrite marks a record that has ended as just used.
+func (s *Store) useWrite(w *write) {
+	if w.in != nil {
+		w.in.MoveToBack(w.recent)
 		w.used = s.now()
+	}
+}
+
+// unlink takes a record out of the list that it is in, if any.
+func (w *write) unlink() {
+	if w.in != nil {
+		w.in.Remove(w.recent)
+		w.in, w.recent = nil, nil
 	}
 }
 
@@ -220,10 +233,7 @@ func (s *Store) forgetWrite(sh *shard, w *write) {
 		delete(sh.writes, w.key)
 	}
 	delete(sh.restless, w)
-	if w.recent != nil {
-		sh.settled.Remove(w.recent)
-		w.recent = nil
-	}
+	w.unlink()
 	s.used.Add(-w.weight)
 	w.weight = 0
 }
@@ -233,13 +243,15 @@ func (w *write) idle() bool {
 	return w.pending == nil && w.queued == 0 && !w.unsaved && w.loading == nil && w.reading == nil && !w.inFlight()
 }
 
-// evictWrite lets a shard's longest unused settled record go, if there is one
-// that is on disk.
+// evictWrite lets a shard's longest unused record go that has ended, if there
+// is one. It is on disk; of one that was released nothing but nonces is lost.
 func (s *Store) evictWrite(sh *shard) bool {
-	for e := sh.settled.Front(); e != nil; e = e.Next() {
-		if w := e.Value.(*write); w.idle() {
-			s.forgetWrite(sh, w)
-			return true
+	for _, in := range []*list.List{&sh.released, &sh.settled} {
+		for e := in.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*write); w.idle() {
+				s.forgetWrite(sh, w)
+				return true
+			}
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -106,7 +107,8 @@ type writeRow struct {
 	lapses, frames                                   any // likewise
 }
 
-// rowOfWrite gives a record's row as it is now.
+// rowOfWrite gives a record's row as it is now. It has nothing in common with
+// the record that may change.
 func (s *Store) rowOfWrite(w *write, update bool) *writeRow {
 	r := &writeRow{
 		update: update, fence: int64(w.fence), state: int64(w.state), doubt: w.doubt, lost: w.lost,
@@ -114,17 +116,17 @@ func (s *Store) rowOfWrite(w *write, update bool) *writeRow {
 		trail: jsonOf(w.trail),
 	}
 	if !update {
-		r.origin, r.print, r.tool, r.principal = int64(w.origin), w.print[:], w.about.Tool, w.about.Principal
+		r.origin, r.print, r.tool, r.principal = int64(w.origin), bytes.Clone(w.print[:]), w.about.Tool, w.about.Principal
 		r.about, r.claimed = jsonOf(w.about), s.wall(w.claimed)
 	}
 	if w.state == cache.Completed {
 		r.expires, r.forgotten = s.wall(w.expires), s.wall(w.forgotten)
 	}
 	if w.sum != ([32]byte{}) {
-		r.sum = w.sum[:]
+		r.sum = bytes.Clone(w.sum[:])
 	}
 	if w.endedBy != (cache.Nonce{}) {
-		r.nonce = w.endedBy[:]
+		r.nonce = bytes.Clone(w.endedBy[:])
 	}
 	if len(w.lapses) > 0 && w.state == cache.Dispatched {
 		r.lapses = w.lapses
@@ -206,6 +208,16 @@ func (s *Store) scanWrite(row interface{ Scan(...any) error }, w *write) error {
 	return nil
 }
 
+// What a start does. Each condition begins with the index's own, which SQLite
+// does not see in a narrower one.
+const (
+	freeClaimed  = "DELETE FROM writes WHERE state IN (1, 5) AND state = 5 AND NOT doubt"
+	bookLapses   = "INSERT INTO booked (sums) SELECT lapses FROM writes WHERE state IN (1, 5) AND state = 1 AND lapses IS NOT NULL"
+	doubtFlights = `UPDATE writes SET state = 6, lost = 1, settled = ?, lapses = NULL,
+		trail = json_insert(trail, '$[#]', json_object('at', json(?), 'what', ?, 'fence', fence)) WHERE state IN (1, 5)`
+	countDoubts = "SELECT tool, count(*) FROM writes WHERE state = 6 GROUP BY tool"
+)
+
 // recoverWrites makes what a dead process had dispatched unknown, books what
 // it comes to, and frees what was only claimed.
 func (s *Store) recoverWrites(ctx context.Context, tx *sql.Tx) error {
@@ -218,17 +230,15 @@ func (s *Store) recoverWrites(ctx context.Context, tx *sql.Tx) error {
 		text string
 		args []any
 	}{
-		{"DELETE FROM writes WHERE state = 5 AND NOT doubt", nil},
-		{"INSERT INTO booked (sums) SELECT lapses FROM writes WHERE state = 1 AND lapses IS NOT NULL", nil},
-		{`UPDATE writes SET state = 6, lost = 1, settled = ?, lapses = NULL,
-			trail = json_insert(trail, '$[#]', json_object('at', json(?), 'what', ?, 'fence', fence)) WHERE state IN (1, 5)`,
-			[]any{now.UnixNano(), string(at), cache.StepLapsed}},
+		{freeClaimed, nil},
+		{bookLapses, nil},
+		{doubtFlights, []any{now.UnixNano(), string(at), cache.StepLapsed}},
 	} {
 		if _, err := tx.ExecContext(ctx, one.text, one.args...); err != nil {
 			return fmt.Errorf("recover what was dispatched: %w", err)
 		}
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT tool, count(*) FROM writes WHERE state = 6 GROUP BY tool")
+	rows, err := tx.QueryContext(ctx, countDoubts)
 	if err != nil {
 		return err
 	}

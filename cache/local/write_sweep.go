@@ -1,6 +1,7 @@
 package local
 
 import (
+	"container/list"
 	"context"
 	"database/sql"
 	"time"
@@ -10,11 +11,17 @@ import (
 
 const (
 	// sweepRows and sweepBytes bound what one step of the sweep changes on
-	// disk, so that no dispatch waits long behind it.
+	// disk, and sweepPause is what is left between two, so that no dispatch
+	// waits long behind it.
 	sweepRows  = 64
 	sweepBytes = 16 << 20
+	sweepPause = 10 * time.Millisecond
+	answersDue = "SELECT rowid, size FROM writes WHERE state = 2 AND expires <= ? ORDER BY expires LIMIT ?"
+	keysDue    = "SELECT rowid, 0 FROM writes WHERE state = 7 AND forgotten <= ? ORDER BY forgotten LIMIT ?"
 	// restFor is how long after its last use a settled record stays in memory.
 	restFor = 10 * time.Minute
+	// restBatch is how many of a shard go at a time.
+	restBatch = 4096
 )
 
 // meetAll makes every lapsed record that may have been sent unknown.
@@ -30,7 +37,8 @@ func (s *Store) meetAll(now time.Time) {
 }
 
 // sweepRestless finds out what lapsed, writes again what could not be written,
-// and forgets what was released, or claimed and never heard of again.
+// and forgets what was claimed and never heard of again, or has ended a while
+// ago.
 func (s *Store) sweepRestless(sh *shard, now time.Time) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -45,30 +53,34 @@ func (s *Store) sweepRestless(sh *shard, now time.Time) {
 			}
 		case w.unsaved:
 			s.save(sh, w, nil)
-		case w.state == cache.Released && !now.Before(w.expires):
-			s.forgetWrite(sh, w)
 		}
 	}
-	for range sweepBatch {
-		e := sh.settled.Front()
+	s.rest(sh, &sh.released, now, rememberReleased)
+	s.rest(sh, &sh.settled, now, restFor)
+}
+
+// rest lets those go from memory that were not used for so long.
+func (s *Store) rest(sh *shard, in *list.List, now time.Time, after time.Duration) {
+	for range restBatch {
+		e := in.Front()
 		if e == nil {
 			break
 		}
 		w := e.Value.(*write)
-		if !w.idle() || now.Sub(w.used) < restFor {
+		if !w.idle() || now.Sub(w.used) < after {
 			break
 		}
 		s.forgetWrite(sh, w)
 	}
 }
 
-// sweepRowsOf takes a bounded step on disk: answers go first, then keys. It
+// sweepWrites takes a bounded step on disk: answers go first, then keys. It
 // says whether there is more to do.
 func (s *Store) sweepWrites(ctx context.Context, tx *sql.Tx) (more bool, err error) {
 	now := s.wall(s.now())
 	for _, part := range []struct{ which, do string }{
-		{"SELECT rowid, size FROM writes WHERE state = 2 AND expires <= ? ORDER BY expires LIMIT ?", "UPDATE writes SET state = 7, frames = NULL WHERE rowid = ?"},
-		{"SELECT rowid, 0 FROM writes WHERE state = 7 AND forgotten <= ? ORDER BY forgotten LIMIT ?", "DELETE FROM writes WHERE rowid = ?"},
+		{answersDue, "UPDATE writes SET state = 7, frames = NULL WHERE rowid = ?"},
+		{keysDue, "DELETE FROM writes WHERE rowid = ?"},
 	} {
 		ids, full, err := dueRows(ctx, tx, part.which, now)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -148,6 +149,7 @@ func (w *writer) run() {
 	defer close(w.done)
 	var batch, spare []op
 	for {
+		w.gather()
 		w.mu.Lock()
 		batch, w.queue = w.queue, spare[:0]
 		ended := w.ended
@@ -166,6 +168,22 @@ func (w *writer) run() {
 		if cap(spare) > 4096 {
 			spare = nil
 		}
+	}
+}
+
+// gather lets those who were just told that their step is on disk put their
+// next one, while more come: who syncs for one is waited for by the others. One
+// alone has nobody to wait for.
+func (w *writer) gather() {
+	for waiting := 0; w.synced; {
+		w.mu.Lock()
+		n := len(w.queue)
+		w.mu.Unlock()
+		if n == waiting {
+			return
+		}
+		waiting = n
+		runtime.Gosched()
 	}
 }
 
@@ -258,7 +276,7 @@ func (w *writer) commit(batch []op) error {
 		w.ledger.setStaged(!posted)
 	}
 	if more {
-		w.put(op{what: sweeping})
+		time.AfterFunc(sweepPause, func() { w.put(op{what: sweeping}) })
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ var quiet sync.Once
 
 // connect makes a client. It dials nothing. greet is called on each new
 // connection; its error refuses the connection.
-func connect(a address, poolSize int, greet func(ctx context.Context, addr string, cn *redis.Conn) error) *client {
+func connect(a address, poolSize int, timeout time.Duration, greet func(ctx context.Context, addr string, cn *redis.Conn) error) *client {
 	// It reports to standard error; what matters comes back as an error.
 	quiet.Do(logging.Disable)
 	if poolSize <= 0 {

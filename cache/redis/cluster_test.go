@@ -35,6 +35,7 @@ func TestCluster(t *testing.T) {
 			}
 			quiet := Options{KeepLost: true, Oops: func(string, error) {}}
 			runsOnce(t, nil, 60, mustOpen(t, servers.URL(), quiet), mustOpen(t, servers.URL(), quiet))
+			cachetest.WriteHistory(t, 60, mustOpen(t, servers.URL(), quiet), mustOpen(t, servers.URL(), quiet))
 		}},
 		{"a durable step goes where its slot went", durableMoves},
 		{"a server's replicas", replicasOnCluster},

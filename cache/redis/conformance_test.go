@@ -17,7 +17,7 @@ func engine(clock *redistest.Clock, url string, empty func()) cachetest.Engine {
 		Open: func(t *testing.T, zone *time.Location) (cache.Store, func() cache.Store) {
 			empty()
 			open := func() cache.Store {
-				s := mustOpen(t, url, Options{Zone: zone})
+				s := mustOpen(t, url, Options{Zone: zone, patience: 10})
 				s.now = clock.Now
 				return s
 			}

@@ -38,6 +38,7 @@ var logNames = [...]string{tagNames[logTag] + "requests", tagNames[logTag] + "re
 // history is this node's part of the log of requests.
 type history struct {
 	s      *Store
+	most   int64 // bytes that the log may have
 	blocks cache.Blocks
 
 	mu     sync.Mutex
@@ -59,7 +60,7 @@ type history struct {
 }
 
 func (h *history) start(s *Store) {
-	h.s = s
+	h.s, h.most = s, keepRequestBytes
 	h.turn, h.begun, h.filled = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	h.quit, h.finished = make(chan struct{}), make(chan struct{})
 	go h.work()
@@ -138,14 +139,10 @@ func (s *Store) Log(r *cache.Request) {
 	}
 	h.rows.Add(r)
 	if h.rows.Full() {
-		h.seal()
+		h.full = append(h.full, h.rows)
+		h.rows = h.rows.Emptied()
 		signal(h.filled)
 	}
-}
-
-func (h *history) seal() {
-	h.full = append(h.full, h.rows)
-	h.rows = h.rows.Emptied()
 }
 
 func signal(c chan struct{}) {
@@ -171,26 +168,18 @@ func (h *history) push(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-h.turn }()
-	h.mu.Lock()
-	if h.rows.Len() > 0 {
-		h.seal()
-	}
-	n := len(h.full)
-	h.mu.Unlock()
 	if err := h.send(); err != nil { // what waits from before
 		return err
 	}
-	for range n {
-		h.mu.Lock()
-		rows := h.full[0]
-		h.mu.Unlock()
+	for all := false; !all; {
+		var rows cache.Rows
+		if rows, all = h.oldest(); rows.Len() == 0 {
+			return nil
+		}
 		b, err := h.blocks.Encode(&rows, 0)
 		if err != nil {
 			return err
 		}
-		h.mu.Lock()
-		h.full = h.full[1:]
-		h.mu.Unlock()
 		h.number++
 		h.next = b
 		if err := h.send(); err != nil {
@@ -198,6 +187,22 @@ func (h *history) push(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// oldest takes the rows that are to be pushed next: all says that they are the
+// last. Those that are no full block are taken only when they are all there is:
+// while nothing can be pushed, they go on to be one.
+func (h *history) oldest() (rows cache.Rows, all bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.full) > 0 {
+		rows = h.full[0]
+		h.full = h.full[1:]
+		return rows, false
+	}
+	rows = h.rows
+	h.rows = cache.Rows{}
+	return rows, true
 }
 
 func (h *history) send() error {
@@ -209,7 +214,7 @@ func (h *history) send() error {
 		return nil
 	}
 	_, err := h.s.do(logPushScript, logTag, []string{logNames[0], logNames[1], logNames[0] + ":" + h.s.node},
-		h.number, millis(rememberPush), h.next, millis(keepRequests), keepRequestBytes)
+		h.number, millis(rememberPush), h.next, millis(keepRequests), h.most)
 	if err != nil {
 		if f, ok := errors.AsType[*failure](err); ok && f.sent && h.sent.IsZero() {
 			h.sent = time.Now()

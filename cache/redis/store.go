@@ -45,6 +45,8 @@ type Options struct {
 	// Oops is told of a step behind that failed; may be nil. It must not
 	// call the store.
 	Oops func(step string, err error)
+
+	patience time.Duration // times longer than usual until a server is away, for tests that are not about that; zero: once
 }
 
 // Store keeps records in Redis. Its methods finish on their own time-outs,
@@ -60,7 +62,8 @@ type Store struct {
 	node     string // this process, among those that share the store
 	id       identity
 	settings durability
-	dogs     []*watchdog // one for each tag of a cluster; else one
+	stepFor  time.Duration // how long a step may take
+	dogs     []*watchdog   // one for each tag of a cluster; else one
 	notices  *notices
 	lost     lost
 	ledger   ledger
@@ -89,12 +92,13 @@ func Open(url string, o Options) (*Store, error) {
 	if o.Zone == nil {
 		o.Zone = time.UTC
 	}
+	o.patience = max(o.patience, 1)
 	n := cache.NewNonce()
-	s := &Store{o: o, node: hex.EncodeToString(n[:]), closed: make(chan struct{}), now: time.Now}
+	s := &Store{o: o, stepFor: o.patience * stepTimeout, node: hex.EncodeToString(n[:]), closed: make(chan struct{}), now: time.Now}
 	if len(o.Secret) > 0 {
 		s.id.secret, s.id.stored = slices.Clone(o.Secret), recogniser(o.Secret)
 	}
-	s.client = connect(a, o.PoolSize, s.greet)
+	s.client = connect(a, o.PoolSize, o.patience*timeout, s.greet)
 	s.dogs = make([]*watchdog, 1)
 	if a.kind == cluster {
 		s.dogs = make([]*watchdog, tags)
@@ -132,7 +136,7 @@ func (s *Store) greet(ctx context.Context, addr string, cn *redis.Conn) error {
 
 // probe finds out whether a tag's server works, by writing to it.
 func (s *Store) probe(t int) error {
-	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.stepFor)
 	defer cancel()
 	if s.client.cluster != nil && s.id.known() != nil {
 		if err := s.id.introduce(ctx, s.client.universal); err != nil {
@@ -172,7 +176,7 @@ func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 }
 
 func (s *Store) introduce() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*stepTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*s.stepFor)
 	defer cancel()
 	if err := s.id.introduce(ctx, s.client.universal); err != nil {
 		return failed(err)
@@ -259,7 +263,7 @@ func (s *Store) run(sc *script, t int, acked *int, keys []string, args []any) ([
 		return nil, err
 	}
 	// Never the request's context: see Store.
-	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.stepFor)
 	defer cancel()
 	reply, err := s.client.do(ctx, sc, keys, args, acked)
 	if err != nil {
@@ -285,7 +289,7 @@ func (s *Store) run(sc *script, t int, acked *int, keys []string, args []any) ([
 // The connections to it that are idle may lead nowhere then: they are dropped.
 func (s *Store) told(t int, cause error) {
 	if cause != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), s.stepFor)
 		defer cancel()
 		s.client.giveUp(ctx, fencesName(t))
 	}
@@ -304,7 +308,7 @@ func (s *Store) awayTogether(t int, cause error) {
 	if s.client.cluster == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.stepFor)
 	defer cancel()
 	server, err := s.client.cluster.MasterForKey(ctx, fencesName(t))
 	if err != nil {

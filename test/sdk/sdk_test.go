@@ -7,7 +7,7 @@
 //
 // The number in a check's name is what it is about: 1 every operation, 2
 // retries, 3 keys, 4 clients that leave, 5 who shares with whom, 6 broken
-// streams, 7 replayed streams.
+// streams, 7 replayed streams, 8 tools that write.
 package sdk
 
 import (
@@ -116,7 +116,8 @@ func (s suite) run(t *testing.T) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.program[0], s.program[1:]...)
 	cmd.Env = append(os.Environ(), "GATEWAY="+g.URL, "ADMIN="+g.Admin, "UPSTREAM="+u.URL, "AIMOCK="+journal(u).URL,
-		"UPSTREAM_KEY="+upstreamKey, "KEY_ALICE="+keyAlice, "KEY_BOB="+keyBob, "SUITE="+s.name)
+		"UPSTREAM_KEY="+upstreamKey, "KEY_ALICE="+keyAlice, "KEY_BOB="+keyBob, "SUITE="+s.name,
+		"ONCEGATE_URL="+g.URL, "ONCEGATE_KEY="+keyAlice)
 	cmd.Env = append(cmd.Env, s.env...)
 	text, err := cmd.CombinedOutput()
 	out := string(text)

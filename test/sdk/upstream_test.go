@@ -4,6 +4,7 @@ package sdk
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +26,8 @@ const upstreamKey = "sk-sdk-7Qm2vT9xLr4KdWc8ZpYb"
 
 // An upstream plays a provider, OpenAI's and Anthropic's surfaces at once. It
 // shares no code with the product. A call is answered by the script of the
-// model that it names, so that checks that run side by side don't meet:
+// model that it names, a payment by that of its ref, so that checks that run
+// side by side don't meet:
 //
 //	PUT /script/{model}  a JSON list of steps; forgets what the model was asked
 //	GET /script/{model}  the calls since, a JSON list in order of arrival
@@ -73,6 +75,7 @@ func newUpstream(t *testing.T) *upstream {
 	for path, answer := range operations {
 		mux.HandleFunc("POST /v1"+path, func(w http.ResponseWriter, r *http.Request) { u.answer(w, r, answer) })
 	}
+	mux.HandleFunc("POST /payments", func(w http.ResponseWriter, r *http.Request) { u.answer(w, r, payments) })
 	u.Server = httptest.NewServer(mux)
 	t.Cleanup(u.Server.CloseClientConnections)
 	return u
@@ -137,7 +140,7 @@ func (u *upstream) answer(w http.ResponseWriter, r *http.Request, op func(reques
 		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	s, n := u.take(req.Model, &call{Path: r.URL.RequestURI(), Header: r.Header, Body: string(body)})
+	s, n := u.take(cmp.Or(req.Model, req.Ref), &call{Path: r.URL.RequestURI(), Header: r.Header, Body: string(body)})
 	req.n, req.id, req.tool = n, fmt.Sprintf("%s-%d", req.Model, n), s.Tool
 
 	w.Header().Set("x-request-id", "req-"+req.id)
@@ -219,6 +222,7 @@ func writeError(w http.ResponseWriter, status int, message string) {
 // A request is what the answers are made of.
 type request struct {
 	Model          string            `json:"model"`
+	Ref            string            `json:"ref"` // of a payment
 	Stream         bool              `json:"stream"`
 	Messages       []json.RawMessage `json:"messages"`
 	Prompt         json.RawMessage   `json:"prompt"`

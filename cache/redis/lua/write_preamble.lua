@@ -106,6 +106,35 @@ local function meet(record, w, now)
   return true
 end
 
+-- complete keeps what a write came to, and the answer where there is one.
+-- n: the place in ARGV of how long the answer is kept; after it come how long
+-- the key is remembered, status, size, sum, whether there are frames, frames
+local function complete(now, n)
+  local keep, memory = tonumber(ARGV[n]), tonumber(ARGV[n + 1])
+  redis.call('HSET', RECORD, 'status', ARGV[n + 2], 'size', ARGV[n + 3], 'sum', ARGV[n + 4], 'forgotten', now + memory)
+  redis.call('HDEL', RECORD, 'doubt')
+  if ARGV[n + 5] == '1' and keep > 0 then
+    redis.call('SET', ANSWER, ARGV[n + 6], 'PX', keep)
+    redis.call('HSET', RECORD, 'expires', now + keep)
+  end
+  redis.call('ZADD', ENDS, now + memory, id(RECORD))
+  redis.call('PEXPIRE', RECORD, memory)
+end
+
+-- release lets the key go; the steps that ended it can be sent again for so long.
+local function release(remembered)
+  redis.call('ZREM', ALL, id(RECORD))
+  redis.call('PEXPIRE', RECORD, remembered)
+end
+
+-- show gives what is shown of a record.
+local function show(record)
+  local r = redis.call('HMGET', record, 'state', 'fence', 'origin', 'about', 'claimed', 'sent', 'settled',
+    'expires', 'forgotten', 'status', 'size', 'sum', 'trail')
+  for n = 1, 13 do r[n] = r[n] or '' end
+  return r
+end
+
 -- want marks that somebody reads the log of a claim in flight.
 local function want(w, name)
   if w.wanted == '1' then return end

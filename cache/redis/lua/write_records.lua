@@ -1,5 +1,5 @@
 -- Shows records. Those that are gone leave the indexes.
--- KEYS: many records. ARGV: 1: with the trail
+-- KEYS: many records
 local _, now = clock()
 local all = {now}
 for k = 9, #KEYS do
@@ -9,10 +9,7 @@ for k = 9, #KEYS do
     all[#all + 1] = {}
   else
     meet(record, w, now)
-    local r = redis.call('HMGET', record, 'state', 'fence', 'origin', 'about', 'claimed', 'sent', 'settled',
-      'expires', 'forgotten', 'status', 'size', 'sum', ARGV[1] == '1' and 'trail' or 'none')
-    for n = 1, 13 do r[n] = r[n] or '' end
-    all[#all + 1] = r
+    all[#all + 1] = show(record)
   end
 end
 return all

@@ -11,7 +11,6 @@ if free(w, now) then return {'none'} end
 if ARGV[2] ~= '0' and ARGV[2] ~= w.fence then return {'fenced'} end
 meet(RECORD, w, now)
 if w.state ~= 'unknown' then return {'settled'} end
-local keep, memory = tonumber(ARGV[4]), tonumber(ARGV[5])
 local added = line(now, 'resolved', w.fence, ARGV[6], ARGV[11])
 settled(RECORD, w)
 audit(w, added)
@@ -19,16 +18,5 @@ redis.call('DEL', ANSWER)
 redis.call('HDEL', RECORD, 'doubt', 'silent')
 redis.call('HSET', RECORD, 'state', state, 'settled', now, 'trail', step(w.trail, added),
   'did', remember(w.did, nonce, 'resolve', 0, '', 0, w.fence))
-if state == 'released' then
-  redis.call('ZREM', ALL, id(RECORD))
-  redis.call('PEXPIRE', RECORD, ARGV[12])
-  return {'ok'}
-end
-redis.call('HSET', RECORD, 'status', ARGV[6], 'size', ARGV[7], 'sum', ARGV[8], 'forgotten', now + memory)
-if ARGV[9] == '1' and keep > 0 then
-  redis.call('SET', ANSWER, ARGV[10], 'PX', keep)
-  redis.call('HSET', RECORD, 'expires', now + keep)
-end
-redis.call('ZADD', ENDS, now + memory, id(RECORD))
-redis.call('PEXPIRE', RECORD, memory)
+if state == 'released' then release(ARGV[12]) else complete(now, 4) end
 return {'ok'}

@@ -16,7 +16,7 @@ local may = w.state == 'dispatched'
 if not may or w.fence ~= ARGV[1] then return {'fenced'} end
 
 local _, now = clock()
-local was, keep, memory = w.state, tonumber(ARGV[4]), tonumber(ARGV[5])
+local was = w.state
 if was ~= 'unknown' and ARGV[12] ~= '' then redis.call('RPUSH', TAIL, ARGV[12]) end
 redis.call('ZREM', INFLIGHT, id(RECORD))
 w.trail = step(w.trail, line(now, state, w.fence, state == 'released' and 0 or ARGV[6], '-'))
@@ -30,22 +30,14 @@ end
 -- What came to nothing leaves what was in doubt before it.
 local ends = state == 'released' and w.doubt and 'unknown' or state
 redis.call('HSET', RECORD, 'state', ends)
-if state ~= 'released' then redis.call('HSET', RECORD, 'status', ARGV[6], 'size', ARGV[7], 'sum', ARGV[8]) end
-if ends == 'unknown' then
-  doubted(RECORD, w)
-  if ARGV[9] == '1' then redis.call('SET', ANSWER, frames, 'PX', ARGV[11]) end
+if ends == 'completed' then
+  complete(now, 4)
 elseif ends == 'released' then
-  redis.call('ZREM', ALL, id(RECORD))
-  redis.call('PEXPIRE', RECORD, ARGV[13])
+  release(ARGV[13])
 else
-  redis.call('HDEL', RECORD, 'doubt')
-  redis.call('HSET', RECORD, 'forgotten', now + memory)
-  if ARGV[9] == '1' and keep > 0 then
-    redis.call('SET', ANSWER, frames, 'PX', keep)
-    redis.call('HSET', RECORD, 'expires', now + keep)
-  end
-  redis.call('ZADD', ENDS, now + memory, id(RECORD))
-  redis.call('PEXPIRE', RECORD, memory)
+  if state == 'unknown' then redis.call('HSET', RECORD, 'status', ARGV[6], 'size', ARGV[7], 'sum', ARGV[8]) end
+  if ARGV[9] == '1' then redis.call('SET', ANSWER, frames, 'PX', ARGV[11]) end
+  doubted(RECORD, w)
 end
 
 -- As settle.lua.

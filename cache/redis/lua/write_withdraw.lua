@@ -3,10 +3,11 @@
 -- much longer it stays to be swept
 local w = load(RECORD)
 local _, _, _, of = recall(w.did, ARGV[2], 'withdraw')
-if of == ARGV[1] and w.fence == of then return {'ok'} end
+if of == ARGV[1] then return {'ok'} end
 local _, now = clock()
 if w.state ~= 'dispatched' or w.fence ~= ARGV[1] or now >= tonumber(w.lease) then return {'fenced'} end
-redis.call('HSET', RECORD, 'state', 'claimed', 'did', remember(w.did, ARGV[2], 'withdraw', 0, '', 0, w.fence),
+local did = remember(w.did, w.sender, 'dispatch', 0, '', 0, w.fence)
+redis.call('HSET', RECORD, 'state', 'claimed', 'did', remember(did, ARGV[2], 'withdraw', 0, '', 0, w.fence),
   'trail', step(w.trail, line(now, 'withdrawn', w.fence, 0, '-')))
 redis.call('HDEL', RECORD, 'sender')
 if not w.doubt then

@@ -3,7 +3,11 @@
 import assert from 'node:assert/strict';
 import { Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, run, setTracingDisabled, tool } from '@openai/agents';
 import { OpenAI } from 'openai';
-import { byEnvironment, checkCalls, checkStreams, openaiVariables, sameAsDirect, through, wholeStream } from './framework_contract.mjs';
+import pay from './agents_pay.mjs';
+import {
+  byEnvironment, checkCalls, checkStreams, checkWrites, openaiVariables, payKeyless, sameAsDirect, through, wholeStream,
+} from './framework_contract.mjs';
+import { payment as parameters } from './payments.mjs';
 import { check, version } from './stage.mjs';
 
 version('@openai/agents');
@@ -32,6 +36,11 @@ for (const [api, model] of Object.entries(models)) {
   sameAsDirect({ [api]: ask, [`${api} stream`]: (options) => stream(options, []) });
   checkCalls(api, { ask, obeys: true, timesOut: true });
   checkStreams(api, { stream, whole: wholeStream[api] });
+  checkWrites(api, {
+    work: (options, tool) => stream(options, [], [tool]),
+    pay,
+    payByFields: tool({ name: 'pay', description: 'Pays an order.', parameters, execute: payKeyless }),
+  });
 
   // The same run with a whole stream shows that it is the cut that keeps the tool from running.
   const payment = (paid) =>

@@ -2,10 +2,12 @@
 
 import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
-import { embed, embedMany, experimental_generateSpeech, experimental_transcribe, generateImage, generateText, streamText } from 'ai';
+import { embed, embedMany, experimental_generateSpeech, experimental_transcribe, generateImage, generateText, stepCountIs, streamText, tool } from 'ai';
+import pay from './ai_pay.mjs';
 import {
-  anthropicVariables, byEnvironment, checkCalls, checkStreams, openaiVariables, sameAsDirect, wholeStream,
+  anthropicVariables, byEnvironment, checkCalls, checkStreams, checkWrites, openaiVariables, payKeyless, sameAsDirect, wholeStream,
 } from './framework_contract.mjs';
+import { payment as inputSchema } from './payments.mjs';
 import { SDK, version } from './stage.mjs';
 
 version('ai');
@@ -21,8 +23,9 @@ const pick = ({ text, finishReason, usage }) => ({ text, finishReason, usage: { 
 // checkModels is every group for one way to make a model of a call's options.
 function checkModels(api, model) {
   const ask = async (options) => (await generateText(call(model(options), options))).text;
-  const stream = async (options, pieces) => {
-    for await (const part of streamText({ ...call(model(options), options), onError: () => {} }).fullStream) {
+  const stream = async (options, pieces, tools) => {
+    const agent = { tools, stopWhen: stepCountIs(5), onError: () => {} };
+    for await (const part of streamText({ ...call(model(options), options), ...agent }).fullStream) {
       if (part.type === 'error') throw part.error;
       if (part.type === 'text-delta') pieces.push(part.text);
     }
@@ -36,6 +39,15 @@ function checkModels(api, model) {
   });
   checkCalls(api, { ask, obeys: false, timesOut: false });
   checkStreams(api, { stream, whole: wholeStream[api] });
+  checkWrites(api, {
+    work: async (options, pay) => {
+      const pieces = [];
+      await stream(options, pieces, { pay });
+      return pieces.join('');
+    },
+    pay,
+    payByFields: tool({ description: 'Pays an order.', inputSchema, execute: payKeyless }),
+  });
 }
 
 // The ready-made providers, openai and anthropic, read the environment where they are imported, these where they are made.

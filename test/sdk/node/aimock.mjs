@@ -3,7 +3,8 @@
 // for all suites. It takes the same orders as the upstream in upstream_test.go,
 // and knows fewer breaks:
 //
-//	PUT /script/{model}  a JSON list of steps: status, delay, break, events, tool
+//	PUT /script/{model}  a JSON list of steps: status, delay, break, events, and
+//	                     tool, with arguments, which is called until its result is told
 //	GET /script/{model}  what aimock's journal has of the model since
 //
 // Prints its address when it listens, and ends when its standard input does.
@@ -51,7 +52,10 @@ async function answer(request) {
     case 'transcription':
       return { transcription: { text } };
   }
-  if (step.tool) return { id, created: 1760000000, usage, toolCalls: [{ id: `call-${id}`, name: step.tool, arguments: '{"amount":5}' }] };
+  if (step.tool && request.messages.at(-1).role !== 'tool') {
+    const call = { id: `call-${id}`, name: step.tool, arguments: JSON.stringify(step.arguments ?? { amount: 5 }) };
+    return { id, created: 1760000000, usage, toolCalls: [call] };
+  }
   return { id, created: 1760000000, usage, content: text };
 }
 

@@ -192,6 +192,67 @@ export function checkStreams(api, { stream, whole }) {
   });
 }
 
+// checkWrites is group 8.
+//
+//	work(options, tool)  the text that an agent with the tool pay ends with; its model is asked in streams
+//	pay                  that tool, as the README has it: its key is the id of the tool call
+//	payByFields          the same without a key, at a tool whose key_fields are ref and amount
+export function checkWrites(api, { work, pay, payByFields }) {
+  const again = { headers: { 'Oncegate-Retry': '1' } };
+  const paying = (ref) => ({ tool: 'pay', arguments: { ref, amount: 5 } });
+
+  // The model's second answer breaks after the tool ran, so the caller runs all of it again.
+  check(`8 ${api}: a run that failed after its write, run again`, async (stage) => {
+    const ref = await stage.ourModel();
+    const model = await stage.model(paying(ref), { break: 'reset', events: 8 }, paying(ref));
+    await assert.rejects(work(through(stage, model), pay));
+    await stage.assertCalls(ref, 1);
+    assert.match(await work(through(stage, model, again), pay), /and done\.$/);
+    await stage.assertCalls(ref, 1);
+    await stage.assertCalls(model, 3);
+    assert.deepEqual(stage.answers.map(outcome), ['executed', 'executed', 'replayed', 'executed']);
+    const [, failed, finished] = await stage.calls(model);
+    assert.deepEqual(finished.body, failed.body, 'what the model was told of its tool');
+    assert.match(JSON.stringify(finished.body), new RegExp(`call-${model}-1.*pay-${ref}-1`));
+    assert.equal(stage.written, 2);
+  });
+
+  // The API pays, and its answer is lost: the agent is told that nobody knows, each time.
+  check(`8 ${api}: a write whose answer is lost`, async (stage) => {
+    const ref = await stage.ourModel({ break: 'connection' });
+    const model = await stage.model(paying(ref));
+    const end = await work(through(stage, model), pay);
+    assert.match(end, /and done\.$/);
+    assert.equal(await work(through(stage, model, again), pay), end);
+    await stage.assertCalls(ref, 1);
+    await stage.assertCalls(model, 2);
+    assert.match(JSON.stringify((await stage.calls(model))[1].body), /idempotency_outcome_unknown/);
+    assert.equal(stage.written, 2);
+  });
+
+  check(`8 ${api}: a write that the model planned anew`, async (stage) => {
+    const ref = await stage.ourModel();
+    const model = await stage.model(paying(ref));
+    for (const _ of [1, 2]) assert.match(await work(through(stage, model), payByFields), /and done\.$/);
+    await stage.assertCalls(ref, 1);
+    await stage.assertCalls(model, 4);
+    const [, first, , second] = (await stage.calls(model)).map(({ body }) => JSON.stringify(body));
+    assert.match(first, new RegExp(`call-${model}-1.*pay-${ref}-1`));
+    assert.match(second, new RegExp(`call-${model}-3.*pay-${ref}-1`));
+    assert.equal(stage.written, 2);
+  });
+}
+
+// payKeyless is what a tool without a key does.
+export async function payKeyless(payment) {
+  const response = await fetch(`${GATEWAY}/tools/orders/payments`, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${ALICE}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ ...payment, said: randomUUID() }), // as a model words things differently
+  });
+  return response.text();
+}
+
 // What a whole stream of each API has: one id, the usage, its end.
 export const wholeStream = {
   chat(sse) {

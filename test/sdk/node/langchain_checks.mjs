@@ -1,7 +1,13 @@
 // The real @langchain/openai package against the gateway.
 
+import { HumanMessage } from '@langchain/core/messages';
+import { tool } from '@langchain/core/tools';
 import { ChatOpenAI, OpenAI, OpenAIEmbeddings } from '@langchain/openai';
-import { byEnvironment, checkCalls, checkStreams, openaiVariables, sameAsDirect, wholeStream } from './framework_contract.mjs';
+import {
+  byEnvironment, checkCalls, checkStreams, checkWrites, openaiVariables, payKeyless, sameAsDirect, wholeStream,
+} from './framework_contract.mjs';
+import pay from './langchain_pay.mjs';
+import { payment as schema } from './payments.mjs';
 import { version } from './stage.mjs';
 
 version('@langchain/openai');
@@ -15,11 +21,12 @@ const responses = (options) => new ChatOpenAI({ ...fields(options), useResponses
 // each is a call's own headers: invoke takes them in options, stream beside them.
 const each = ({ headers }) => ({ headers, options: { headers } });
 
-const collect = async (chunks) => {
+const whole = async (chunks) => {
   let all;
   for await (const chunk of chunks) all = all ? all.concat(chunk) : chunk;
-  return pick(all);
+  return all;
 };
+const collect = async (chunks) => pick(await whole(chunks));
 const pick = ({ text, usage_metadata }) => ({ text, usage_metadata });
 
 for (const [api, model] of Object.entries({ chat, responses })) {
@@ -37,6 +44,19 @@ for (const [api, model] of Object.entries({ chat, responses })) {
       for await (const chunk of await model(options).stream(options.prompt, each(options))) pieces.push(chunk.text);
     },
     whole: wholeStream[api],
+  });
+  checkWrites(api, {
+    work: async (options, pay) => {
+      const asked = [new HumanMessage(options.prompt)];
+      for (;;) {
+        const answer = await whole(await model(options).bindTools([pay]).stream(asked, each(options)));
+        if (!answer.tool_calls.length) return answer.text;
+        asked.push(answer);
+        for (const call of answer.tool_calls) asked.push(await pay.invoke(call));
+      }
+    },
+    pay,
+    payByFields: tool(payKeyless, { name: 'pay', description: 'Pays an order.', schema }),
   });
 }
 

@@ -32,6 +32,7 @@ const headers = { Authorization: `Bearer ${UPSTREAM_KEY}` };
 // Stage is what one check works with.
 class Stage {
   sent = 0; // requests that the SDK put on the wire to the gateway
+  written = 0; // requests that its tools sent there, by fetch as it is
   answers = []; // what the gateway answered, in order: its headers, and a promise of its text
 
   constructor(name) {
@@ -87,14 +88,20 @@ class Stage {
   }
 }
 
-// check runs body. After it the gateway must have booked every request that the SDK sent it.
+// check runs body. After it the gateway must have booked every request that the SDK and its tools sent it.
 export function check(name, body) {
   test(name, async () => {
     const stage = new Stage(name);
+    const { fetch } = globalThis;
+    globalThis.fetch = (url, init) => {
+      if (String(url).startsWith(`${GATEWAY}/tools/`)) stage.written++;
+      return fetch(url, init);
+    };
     try {
       await body(stage);
     } finally {
-      const want = booked + stage.sent;
+      globalThis.fetch = fetch;
+      const want = booked + stage.sent + stage.written;
       const deadline = performance.now() + 5000;
       while ((booked = await requestsBooked()) < want && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, 20));

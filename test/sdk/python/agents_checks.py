@@ -1,5 +1,6 @@
 """The real openai-agents package against the gateway."""
 
+import agents_pay
 import openai
 import stage
 from agents import (
@@ -11,13 +12,23 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
-from framework_contract import ChatStreams, FrameworkContract, ResponseStreams
+from framework_contract import ChatStreams, FrameworkContract, ResponseStreams, Writes, pay_keyless
 from stage import Check
 
 set_tracing_disabled(True)  # traces go to a vendor
 
 
-class Agents(FrameworkContract):
+@function_tool(name_override="pay")
+def pay_by_fields(ref: str, amount: float) -> str:
+    return pay_keyless(ref, amount)
+
+
+class Agents(FrameworkContract, Writes):
+    pay, pay_by_fields = agents_pay.pay, pay_by_fields
+
+    async def work(self, call, tool):
+        return await self.stream(call, [], [tool])
+
     def agent(self, call, tools=()):
         client = openai.AsyncOpenAI(http_client=call.http, **call.client)
         settings = ModelSettings(extra_headers=call.headers, include_usage=True)
@@ -34,7 +45,7 @@ class Agents(FrameworkContract):
                 pieces.append(event.data.delta)
         return result.final_output
 
-    def pay(self, model):
+    def pay_in_memory(self, model):
         """The output of a run with a tool, which appends to self.paid."""
         self.paid = []
 
@@ -48,14 +59,14 @@ class Agents(FrameworkContract):
     def test_6_a_stream_that_ends_after_a_tool_call_runs_no_tool(self):
         model = self.our_model({"tool": "pay", "break": "end", "events": self.events_of_tool_call})
         with self.assertRaises(openai.APIError):
-            self.pay(model)
+            self.pay_in_memory(model)
         self.assertEqual(self.paid, [])
         self.assertSent(1)
         self.assertCalls(model, 1)
 
     def test_6_a_whole_tool_call_runs_its_tool_once(self):
         model = self.our_model({"tool": "pay"}, {})
-        self.assertRegex(self.pay(model), "and done.$")
+        self.assertRegex(self.pay_in_memory(model), "and done.$")
         self.assertEqual(self.paid, [5])
         self.assertSent(2)
         self.assertCalls(model, 2)

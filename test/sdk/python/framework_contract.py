@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import httpx2
 import openai
+import requests
 from stage import AIMOCK, ALICE, BOB, GATEWAY, TLS, UPSTREAM, UPSTREAM_KEY
 
 SLOW = {"delay": 1000}  # long enough for a second call to come in
@@ -236,6 +237,77 @@ class FrameworkContract(Calls):
         self.assertSent(2)
         self.assertCalls(model, 1)
         self.check_replayed_stream(two.body.decode())
+
+
+AGAIN = {"Oncegate-Retry": "1"}
+PLAN = "say it"  # what every call has: nothing more is wanted of it
+
+
+class Writes(Calls):
+    """Mixed into a Check: group 8. The framework's class gives these:
+
+    work(call, tool)  the text that an agent with the tool pay ends with; its model is asked in streams
+    pay               that tool, as its file has it: its key is the id of the tool call
+    pay_by_fields     the same without a key, made of pay_keyless
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.ref = None  # the order that is paid, which scripts the API
+
+    def paying(self, *steps):
+        """The step of a model that pays an order, whose API answers by these steps."""
+        self.ref = self.our_model(*steps)
+        return {"tool": "pay", "arguments": {"ref": self.ref, "amount": 5}}
+
+    def work_with(self, tool, model, **options):
+        return self.one(lambda call: self.work(call, tool), model, **options)
+
+    def check_asked(self, model, *asked):
+        """What each call for model asked, and that the two requests of the tool were one payment."""
+        self.sent += [None, None]  # by the tool, which has a client of its own
+        self.assertCalls(self.ref, 1)
+        calls = self.calls(model)
+        self.assertEqual(len(calls), len(asked))
+        for call, text in zip(calls, asked):
+            self.assertRegex(json.dumps(call["body"]), text)
+        return [call["body"] for call in calls]
+
+    def test_8_a_run_that_failed_after_its_write_run_again(self):
+        pays = self.paying()
+        model = self.model(pays, {"break": "reset", "events": 8}, pays)
+        with self.assertRaises(openai.APIError):
+            self.work_with(self.pay, model)
+        self.assertCalls(self.ref, 1)
+        self.assertRegex(self.work_with(self.pay, model, headers=AGAIN), "and done.$")
+        told = f"call-{model}-1.*pay-{self.ref}-1"
+        _, failed, finished = self.check_asked(model, PLAN, told, told)
+        self.assertEqual(finished, failed)
+        self.assertEqual([a.headers["oncegate-outcome"] for a in self.answers], ["executed", "executed", "replayed", "executed"])
+
+    def test_8_a_write_whose_answer_is_lost(self):
+        model = self.model(self.paying({"break": "connection"}))
+        end = self.work_with(self.pay, model)
+        self.assertRegex(end, "and done.$")
+        self.assertEqual(self.work_with(self.pay, model, headers=AGAIN), end)
+        self.check_asked(model, PLAN, "idempotency_outcome_unknown")
+
+    def test_8_a_write_that_the_model_planned_anew(self):
+        model = self.model(self.paying())
+        for _ in range(2):
+            self.assertRegex(self.work_with(self.pay_by_fields, model), "and done.$")
+        told = "call-%s-%d.*pay-%s-1"
+        self.check_asked(model, PLAN, told % (model, 1, self.ref), PLAN, told % (model, 3, self.ref))
+
+
+def pay_keyless(ref, amount):
+    """What a tool without a key does."""
+    response = requests.post(
+        GATEWAY + "/tools/orders/payments",
+        headers={"Authorization": "Bearer " + ALICE},
+        json={"ref": ref, "amount": amount, "said": str(uuid.uuid4())},  # as a model words things differently
+    )
+    return response.text
 
 
 class ChatStreams:

@@ -1,13 +1,23 @@
 """The real langchain-openai package against the gateway."""
 
+import langchain_pay
 import stage
-from framework_contract import Calls, ChatStreams, FrameworkContract, ResponseStreams
+from framework_contract import Calls, ChatStreams, FrameworkContract, ResponseStreams, Writes, pay_keyless
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 from stage import Check
 
 
-class LangChain:
+@tool("pay")
+def pay_by_fields(ref: str, amount: float) -> str:
+    """Pays an order."""
+    return pay_keyless(ref, amount)
+
+
+class LangChain(FrameworkContract, Writes):
     responses = False
+    pay, pay_by_fields = langchain_pay.pay, pay_by_fields
 
     def chat(self, call):
         return ChatOpenAI(
@@ -21,12 +31,24 @@ class LangChain:
         async for chunk in self.chat(call).astream(call.prompt, extra_headers=call.headers):
             pieces.append(chunk.text)
 
+    async def work(self, call, tool):
+        model, messages = self.chat(call).bind_tools([tool]), [HumanMessage(call.prompt)]
+        while True:
+            answer = None
+            async for chunk in model.astream(messages, extra_headers=call.headers):
+                answer = answer + chunk if answer else chunk
+            if not answer.tool_calls:
+                return answer.text
+            messages.append(answer)
+            for tool_call in answer.tool_calls:
+                messages.append(await tool.ainvoke(tool_call))
 
-class Chat(LangChain, FrameworkContract, ChatStreams, Check):
+
+class Chat(LangChain, ChatStreams, Check):
     pass
 
 
-class Responses(LangChain, FrameworkContract, ResponseStreams, Check):
+class Responses(LangChain, ResponseStreams, Check):
     responses = True
 
 
