@@ -243,7 +243,9 @@ func (e *Entry) alike(c Claim, until time.Time) *Entry {
 		c.Mode != e.claim.Mode || c.Retry != e.claim.Retry || e.Share == ByDebt || c.Write != nil && c.Write.Knowingly {
 		return nil
 	}
-	return (&Entry{Grant: e.Grant, records: e.records, claim: c}).replay(until)
+	g := e.Grant
+	g.Lapsed = false // that was found out once
+	return (&Entry{Grant: g, records: e.records, claim: c}).replay(until)
 }
 
 // Late says, of a follower whose log has ended, that its claim came when the

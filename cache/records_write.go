@@ -15,6 +15,17 @@ func (e *Entry) Dispatch() error {
 	return e.records.Store.Dispatch(context.Background(), e.Hold(), NewNonce())
 }
 
+// Stands says, before a dispatch is sent once more, that the claim is still this
+// entry's: a process that was stopped may find that another ran it, or that
+// somebody said what became of it. Any error says that it may not be.
+func (e *Entry) Stands() error {
+	wanted, err := e.records.Store.Renew(context.Background(), e.Hold(), e.records.Lease)
+	if wanted {
+		e.records.Wanted(e.Hold())
+	}
+	return err
+}
+
 // Withdraw takes the dispatch back, with proof that nothing was sent or
 // executed, so that a crash before the next one leaves nothing in doubt.
 func (e *Entry) Withdraw() error {

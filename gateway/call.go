@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"oncegate/cache"
@@ -39,7 +40,8 @@ type call struct {
 
 	size    int // of the body, in bytes
 	body    *document
-	release func() // gives back the room that the body took
+	release func()      // gives back the room that the body took; again it does nothing
+	left    atomic.Bool // of a tool's leader: its client reads no more
 }
 
 // explicit says that the caller named the call by a key of its own.

@@ -57,8 +57,13 @@ func (g *Gateway) deliver(w http.ResponseWriter, r *http.Request, c *call, e *ca
 		}
 		d.lost()
 	}
-	if e.MayLose() {
+	switch {
+	case e.MayLose():
 		c.forget()
+	case e.Role == cache.Lead && c.tool != nil:
+		if c.left.Store(true); e.Log().Lost() { // nobody claims anew
+			c.release()
+		}
 	}
 	all = all && !d.broken && r.Context().Err() == nil
 	if all && !d.begun { // net/http would make an empty 200 of it

@@ -57,7 +57,7 @@ func unknown(r *http.Request) *operation {
 // reach the same place.
 func cleanPath(r *http.Request) *refusal {
 	for segment := range strings.FieldsFuncSeq(r.URL.Path, func(c rune) bool { return c == '/' || c == '\\' }) {
-		if segment == "." || segment == ".." {
+		if segment, _, _ = strings.Cut(segment, ";"); segment == "." || segment == ".." { // servlets take what follows away
 			return badBody("the path has a dot segment", "")
 		}
 	}

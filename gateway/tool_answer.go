@@ -234,12 +234,12 @@ func (r *toolRun) late(a *toolAnswer) {
 	}
 	var res cache.Result
 	switch {
+	case verdict == answerLost, verdict == final && a.broken:
+		res = cache.Result{State: cache.Completed, Status: a.status, Frames: r.lostAnswer(a)}
 	case verdict == final && !a.shown:
 		res = cache.Result{State: cache.Completed, Status: a.status, Size: a.size, Sum: a.sum(), Frames: a.rest()}
 	case verdict == final:
 		res = cache.Result{State: cache.Completed, Status: a.status, Size: a.size, Sum: a.sum()}
-	case verdict == answerLost:
-		res = cache.Result{State: cache.Completed, Status: a.status, Frames: r.lostAnswer(a)}
 	case (verdict == notExecuted || verdict == refusedIt) && !r.doubted():
 		res = cache.Result{State: cache.Released}
 	default:

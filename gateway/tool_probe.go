@@ -34,8 +34,9 @@ const (
 	probeFirst  = time.Second      // the wait after the first time that was in vain; doubled with each one
 	probeMost   = time.Minute      // up to this
 	probeLook   = 30 * time.Second // how often the store is asked for outcomes that another node left
-	probesMost  = 256              // asked for at once; the others wait for the next look
-	probeListed = 200
+	probesMost  = 256              // asked for at once; the others wait for a later look
+	probesLong  = 128              // of these, those that are asked for until somebody knows; the others make room
+	probeListed = 64
 	proberName  = "probe" // the actor, in trails and in the audit
 )
 
@@ -57,11 +58,12 @@ func (p *probes) start() {
 func (p *probes) look() {
 	tick := time.NewTicker(probeLook)
 	defer tick.Stop()
-	for {
-		for cursor := ""; ; {
+	for cursor := ""; ; { // where there was no room for more, it goes on the next time
+		for p.room() >= probeListed {
 			page, next, err := p.g.opt.Store.Records(context.Background(), cache.Filter{State: cache.Unknown}, cursor, probeListed)
 			if err != nil {
 				p.g.log.Warn("the unknown outcomes could not be listed", zap.Error(err))
+				cursor = ""
 				break
 			}
 			for i := range page {
@@ -77,6 +79,13 @@ func (p *probes) look() {
 			return
 		}
 	}
+}
+
+// room is for how many more there is time.
+func (p *probes) room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return probesMost - len(p.asking)
 }
 
 // add has an outcome asked for, if its tool can be asked.
@@ -101,7 +110,7 @@ func (p *probes) ask(k cache.Key, t *tool) {
 		p.mu.Unlock()
 	}()
 	for wait := probeFirst; ; wait = min(2*wait, probeMost) {
-		if p.once(k, t) {
+		if p.once(k, t) || p.room() < probesMost-probesLong { // it may never be found
 			return
 		}
 		timer := time.NewTimer(wait/2 + time.Duration(rand.Int64N(int64(wait))))
@@ -123,6 +132,8 @@ func (p *probes) once(k cache.Key, t *tool) (over bool) {
 	case err != nil:
 		return false
 	case rec.State != cache.Unknown:
+		return true
+	case rec.About.Probe == "": // written before there was a probe, or of a body that does not name it
 		return true
 	}
 	state, err := t.find(p.g, &rec)
@@ -147,7 +158,9 @@ func (t *tool) find(g *Gateway, rec *cache.Record) (cache.State, error) {
 			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
 		r.Keep, r.Memory = g.opt.ToolTTL, max(g.opt.ToolTTL, g.opt.Tombstone)
 		r.Reason = "the API has it"
-	case t.Probe.AbsentAfter > 0 && time.Since(rec.Dispatched) >= t.Probe.AbsentAfter:
+	case t.Probe.AbsentAfter > 0 && time.Since(rec.Settled) >= t.Probe.AbsentAfter:
+		// Since its outcome is unknown: its last attempt may have been sent long
+		// after the first.
 		r.Result.State = cache.Released
 		r.Reason = "the API does not have it, " + t.Probe.AbsentAfter.String() + " after it was sent"
 	default:

@@ -50,16 +50,23 @@ func resultGone(k cache.Key, r *cache.Result) *refusal {
 	p := &refusal{status: 410, code: "result_gone", reason: reasonResultGone,
 		message: "this write was executed, and its answer is no longer kept, or was too large to be: it is not run again",
 		more:    &facts{Record: keyText(k)}}
-	if r != nil && r.Status != 0 {
-		size := r.Size
-		p.more.Upstream, p.more.Size, p.more.Sum = r.Status, &size, hex.EncodeToString(r.Sum[:])
+	if r != nil {
+		p.more.Upstream = r.Status
+		if r.Sum != ([32]byte{}) { // else nobody has seen it whole
+			size := r.Size
+			p.more.Size, p.more.Sum = &size, hex.EncodeToString(r.Sum[:])
+		}
 	}
 	return p
 }
 
-// responseLost says that a write ran, and that its answer broke off.
+// responseLost says that a write ran or was judged, and that the answer broke off.
 func responseLost(k cache.Key, upstream int) *refusal {
+	did := "executed"
+	if upstream >= 400 {
+		did = "refused"
+	}
 	return &refusal{status: 502, code: "response_lost", reason: policy.ResponseLost,
-		message: "the API executed this write, and its answer broke off: it is not run again",
+		message: "the API " + did + " this write, and its answer broke off: it is not run again",
 		more:    &facts{Record: keyText(k), Upstream: upstream}}
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type toolRun struct {
 	dispatched bool          // the store has it so
 	undone     error         // why a dispatch was not confirmed: nothing was sent
 	astray     error         // why its withdrawal was not: the store may have it as claimed, or as another's
+	forgets    time.Time     // when the upstream may forget our key; zero: not found out yet
 	doubt      bool          // an attempt was sent, and what became of it is not known
 	happened   *toolAnswer   // one was executed, and its answer broke off
 	last       *toolAnswer   // of the last attempt; nil: none came
@@ -120,7 +122,7 @@ func (r *toolRun) close() {
 	r.g.settled(r.trace, "") // it is, but if its settlement panicked
 	r.timer.Stop()
 	r.cancel(nil)
-	if !r.log.Lost() { // who reads a lost one claims anew, and needs its request
+	if !r.log.Lost() || r.c.left.Load() { // who reads a lost one claims anew, and needs its request
 		r.c.forget()
 	}
 	r.g.metrics.inflight(r.c.op, -1)
@@ -130,9 +132,7 @@ func (r *toolRun) close() {
 // given up waiting for. The first one dispatches the record.
 func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure {
 	if r.t.write != nil {
-		if err := r.dispatch(); err != nil {
-			r.undone = err
-			r.cancel(errUndispatched)
+		if err := r.mayGo(); err != nil {
 			return &policy.Failure{Phase: policy.NotSent, Cancelled: true, Err: err}
 		}
 	}
@@ -168,6 +168,52 @@ func (r *toolRun) attempt(ctx context.Context, a policy.Attempt) *policy.Failure
 		}
 	}
 	return f
+}
+
+// mayGo says whether the next attempt may be sent, and if not ends the attempts.
+func (r *toolRun) mayGo() error {
+	if r.doubt || r.happened != nil { // it was sent, and is dispatched; a late answer is still welcome
+		return cmp.Or(r.remembered(), r.entry.Stands())
+	}
+	err := r.remembered()
+	if err == nil {
+		err = r.dispatch()
+	}
+	if err != nil {
+		r.undone = err
+		r.cancel(errUndispatched)
+	}
+	return err
+}
+
+var errForgotten = errors.New("the upstream may have forgotten our key (upstream_key_window)")
+
+// remembered says that the upstream would tell the next attempt by our key from
+// those that may have reached it. It remembers since the first of them, which
+// an earlier claim may have sent.
+func (r *toolRun) remembered() error {
+	if r.t.kind() != policy.DedupWrite {
+		return nil
+	}
+	if r.forgets.IsZero() {
+		window, earlier := r.t.UpstreamKeyWindow, r.entry.Origin != r.entry.Fence
+		now, left := time.Now(), window
+		if earlier {
+			rec, err := r.g.opt.Store.Record(context.Background(), r.c.key)
+			if err != nil {
+				return err
+			}
+			left -= r.entry.At.Sub(rec.Dispatched) // both by the store's clock
+			if left <= 0 && r.t.write.Knowingly {  // it begins anew
+				left = window
+			}
+		}
+		r.forgets = now.Add(left)
+	}
+	if (r.doubt || r.happened != nil || r.entry.Origin != r.entry.Fence) && !time.Now().Before(r.forgets) {
+		return errForgotten
+	}
+	return nil
 }
 
 // dispatch has the store know of the next attempt before it is sent. Nothing is

@@ -38,7 +38,7 @@ func (t *toolCall) judge(f *policy.Failure) finding {
 	case http.StatusRequestTimeout:
 		return inDoubt
 	case http.StatusConflict:
-		if t.UpstreamKeyWindow > 0 { // the first of the two still runs
+		if t.kind() == policy.DedupWrite { // the first of the two still runs
 			return inDoubt
 		}
 	}
@@ -74,6 +74,8 @@ func (r *toolRun) judged(res policy.Result) {
 		verdict = r.t.judge(f)
 	}
 	switch {
+	case verdict == final && r.last.broken: // a part of it is no answer
+		r.lost(r.last)
 	case verdict == final:
 		r.complete()
 	case r.happened != nil:

@@ -20,6 +20,8 @@ type failure struct {
 	lasts bool // it will not do better at once: a time-out, a refusal
 	// silent: there was no answer at all
 	silent bool
+	// loading: it reads its data, and answers when it has
+	loading bool
 	// forgotten: the server does not know the connection, and so may not know
 	// the others either
 	forgotten bool
@@ -47,7 +49,7 @@ func failed(err error) *failure {
 	case errors.As(err, &network) && network.Op == "dial":
 		f.lasts, f.silent = true, true
 	case errors.Is(err, errUnsent):
-		f.lasts, f.silent = true, isTimeout(err)
+		f.lasts, f.silent, f.loading = true, isTimeout(err), redis.IsLoadingError(err)
 	case errors.Is(err, errOtherSecret), errors.Is(err, errSecretIsSet), errors.Is(err, redis.ErrClosed):
 		f.lasts = true
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted):
@@ -56,7 +58,7 @@ func failed(err error) *failure {
 		// LOADING, READONLY, OOM, MISCONF, NOAUTH, CLUSTERDOWN and their like
 		// come before a script's first write. (OOM and READONLY are looked at
 		// at the first write, and not again after it.)
-		f.lasts = true
+		f.lasts, f.loading = true, redis.IsLoadingError(err)
 	case isTimeout(err):
 		f.sent, f.lasts, f.silent = true, true, true
 	default: // a connection that ended

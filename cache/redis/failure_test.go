@@ -104,6 +104,16 @@ func TestRefusalsAreAway(t *testing.T) {
 	}
 }
 
+// A Redis that was started with us, and still reads its data, is waited for.
+func TestALoadingServerIsWaitedFor(t *testing.T) {
+	f := newFake(t, "")
+	f.loading.Store(3)
+	s := mustOpen(t, "redis://"+f.addr, Options{})
+	if _, err := s.Secret(t.Context()); err != nil || f.loading.Load() >= 0 {
+		t.Errorf("%v, after %d refusals", err, 3-f.loading.Load())
+	}
+}
+
 func waiting(s *Store) int {
 	s.lost.mu.Lock()
 	defer s.lost.mu.Unlock()

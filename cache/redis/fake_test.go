@@ -18,7 +18,9 @@ type fake struct {
 	addr  string
 	steps atomic.Int64 // scripts it was sent
 	// answer to a script: a raw reply, or nothing to end the connection
-	answer atomic.Pointer[string]
+	answer  atomic.Pointer[string]
+	secret  atomic.Pointer[string] // once it was set
+	loading atomic.Int32           // how often it still says that it is not there yet
 }
 
 func newFake(t *testing.T, answer string) *fake {
@@ -72,6 +74,13 @@ func (f *fake) serve(c net.Conn) {
 			reply = "*0\r\n"
 		case "get":
 			reply = "$-1\r\n"
+			if f.loading.Add(-1) >= 0 {
+				reply = "-LOADING Redis is loading the dataset in memory\r\n"
+			} else if s := f.secret.Load(); s != nil {
+				reply = fmt.Sprintf("$%d\r\n%s\r\n", len(*s), *s)
+			}
+		case "set", "setnx":
+			f.secret.Store(&args[2])
 		case "cluster":
 			host, port, _ := net.SplitHostPort(f.addr)
 			reply = fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$%d\r\n%s\r\n:%s\r\n", len(host), host, port)

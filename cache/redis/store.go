@@ -152,19 +152,23 @@ func (s *Store) probe(t int) error {
 
 // Secret gives what all keys are derived from. An error is ErrAway with its
 // cause: the store can't be reached, refuses this user, or belongs to nodes
-// with another secret. One that does not answer is asked for a while: both may
-// have been started at once.
+// with another secret. One that does not answer is asked for a while, and longer
+// while it reads its data: both may have been started at once.
 func (s *Store) Secret(ctx context.Context) ([]byte, error) {
-	for end := time.Now().Add(startWithin); ; {
+	start := time.Now()
+	for end := start.Add(startWithin); ; {
 		err := s.away(0)
 		if err == nil {
 			err = s.introduce()
 		}
 		var f *failure
+		if errors.As(err, &f) && f.loading {
+			f.silent, end = true, start.Add(loadWithin)
+		}
 		switch {
 		case err == nil:
 			return s.id.known(), nil
-		case !errors.As(err, &f) || !f.silent || time.Now().After(end):
+		case f == nil || !f.silent || time.Now().After(end):
 			return nil, err
 		}
 		select {
@@ -187,6 +191,9 @@ func (s *Store) introduce() error {
 // startWithin is how long a server that does not answer is asked for what all
 // begins with.
 const startWithin = 5 * time.Second
+
+// loadWithin is the same for one that reads its data.
+const loadWithin = time.Minute
 
 // Durability is "strict" when all servers that this node is connected to keep
 // through a crash what they acknowledged; else "relaxed: " and why.
