@@ -61,7 +61,7 @@ func (g *Gateway) showPulse(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) pulseOf(q *report.Query, now time.Time) *shownPulse {
 	step := report.StepOf(q.Since, q.Until, now)
 	out := &shownPulse{
-		NodeSince: shownTime(g.started), Since: q.Since.In(q.Zone), Until: q.Until.In(q.Zone), Zone: q.Zone.String(), Step: step, Points: []pulsePoint{},
+		NodeSince: shownTime(g.started), Since: q.Since.Truncate(time.Millisecond).In(q.Zone), Until: q.Until.Truncate(time.Millisecond).In(q.Zone), Zone: q.Zone.String(), Step: step, Points: []pulsePoint{},
 	}
 	from := q.Since
 	for _, t := range []time.Time{g.started, now.Add(-(pulseMinutes - 1) * time.Minute)} {

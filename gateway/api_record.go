@@ -25,7 +25,7 @@ type recordPage struct {
 // shownPrice is what the answer cost, with what it was reckoned from.
 type shownPrice struct {
 	Model  string          `json:"model"`
-	Source string          `json:"source"` // upstream, config, table; empty: the record is gone, and the log keeps the sum only
+	Source string          `json:"source"` // upstream, config, table; empty: there is no price, or the record is gone and the log has the sum only
 	Rates  json.RawMessage `json:"rates"`  // dollars a million units; null: none are kept
 	Tokens priceTokens     `json:"tokens"`
 	Cost   *cache.Money    `json:"cost"` // null: unpriced

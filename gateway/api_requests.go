@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,15 +105,20 @@ func (g *Gateway) namedBy(own string) (keys []cache.Key) {
 	return keys
 }
 
-// oneRequest answers GET /api/requests/{id}. An id that an upstream gave may be
-// that of several: the latest is shown.
+// oneRequest answers GET /api/requests/{id}. An id that an upstream gave is that
+// of all requests that got its answer: place says which is meant, else it is the
+// latest.
 func (g *Gateway) oneRequest(w http.ResponseWriter, r *http.Request) {
-	if _, refused := readQuery(r); refused != nil {
+	ask, refused := readQuery(r, "place")
+	if refused != nil {
 		g.refuse(w, &unknownPath, refused)
 		return
 	}
 	id := strings.TrimPrefix(r.URL.Path, "/api/requests/")
-	found, err := g.findRequests(r.Context(), cache.RequestFilter{Find: cache.Find{ID: id}}, 1)
+	found, err := g.findRequests(r.Context(), cache.RequestFilter{Find: cache.Find{ID: id}}, cache.MostPage)
+	if place, asked := ask["place"]; asked {
+		found = slices.DeleteFunc(found, func(r cache.Request) bool { return r.Place != place[0] })
+	}
 	switch {
 	case err != nil:
 		g.refuse(w, &unknownPath, unread(err))

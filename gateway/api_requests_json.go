@@ -9,7 +9,8 @@ import (
 // shownRequest is a request that is over, as the admin listener shows it. Times
 // are milliseconds.
 type shownRequest struct {
-	At        time.Time     `json:"at"` // when it was over
+	At        time.Time     `json:"at"`    // when it was over
+	Place     string        `json:"place"` // in the log: no other has it, whereas an upstream's id is that of all that share its answer
 	ID        string        `json:"id"`
 	Outcome   string        `json:"outcome"`
 	Reason    string        `json:"reason"`
@@ -53,7 +54,7 @@ type shownMoment struct {
 
 func showRequest(r *cache.Request, timeline bool) shownRequest {
 	out := shownRequest{
-		At: r.At.UTC(), ID: r.ID, Outcome: r.Outcome, Reason: r.Reason, Operation: r.Operation, Model: r.Model, Provider: r.Provider, Tool: r.Tool,
+		At: r.At.UTC(), Place: r.Place, ID: r.ID, Outcome: r.Outcome, Reason: r.Reason, Operation: r.Operation, Model: r.Model, Provider: r.Provider, Tool: r.Tool,
 		User: r.User, Key: r.Key, Status: r.Status, Attempts: r.Attempts,
 		Took: milliseconds(r.Took), Upstream: milliseconds(r.Upstream), Overhead: milliseconds(r.Overhead), Target: r.Target, Left: r.Left,
 	}

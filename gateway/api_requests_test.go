@@ -52,7 +52,13 @@ func TestRequestsAreFound(t *testing.T) {
 	if got := strings.Join(what, " "); got != "claimed attempt answered stored" && got != "claimed attempt stored answered" {
 		t.Errorf("the timeline is %s", got)
 	}
-	for _, path := range []string{"/api/requests/nothing", "/api/requests/a%2Fb", "/api/requests/%3Cscript%3E"} {
+	if replayed := b.get("/api/requests?q=" + id + "&outcome=replayed")["requests"].([]any); len(replayed) > 0 {
+		t.Errorf("this upstream gives no ids, and yet two are one: %v", replayed)
+	}
+	if got := b.get("/api/requests/" + id + "?place=" + one["place"].(string)); got["place"] != one["place"] || one["place"] == "" {
+		t.Errorf("by its place: %v", got)
+	}
+	for _, path := range []string{"/api/requests/" + id + "?place=n0", "/api/requests/nothing", "/api/requests/a%2Fb", "/api/requests/%3Cscript%3E"} {
 		if status, out := b.ask("GET", path, ""); status != 404 {
 			t.Errorf("%s: %d %v", path, status, out)
 		}

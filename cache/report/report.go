@@ -108,8 +108,8 @@ func Make(ctx context.Context, books Books, q Query, now time.Time) (*Report, er
 		return g
 	}
 	days := dayNames{q: &q}
-	err := walk(ctx, books, &q, parts, func(level cache.Level, begin time.Time, s *cache.Series, f *cache.Figures) {
-		r.Total.add(s, f)
+	err := walk(ctx, books, &q, parts, func(level cache.Level, begin time.Time, s cache.Series, f *cache.Figures) {
+		r.Total.add(&s, f)
 		if s.Tool == "" && f.SavedInput+f.SavedOutput+f.BilledInput+f.BilledOutput > 0 {
 			r.Answered += f.SavedRequests + f.Billed
 		}
@@ -117,9 +117,9 @@ func Make(ctx context.Context, books Books, q Query, now time.Time) (*Report, er
 		case "":
 		case Day:
 			name, day := days.of(level, begin)
-			group(name, day).add(s, f)
+			group(name, day).add(&s, f)
 		default:
-			group(q.By.of(s), time.Time{}).add(s, f)
+			group(q.By.of(&s), time.Time{}).add(&s, f)
 		}
 	})
 	if err != nil {

@@ -56,11 +56,11 @@ func MakeSeries(ctx context.Context, books Books, q Query, now time.Time) (*Seri
 	for at := c.begin(first.level, first.from); at.Before(end); at = c.step.Next(at, q.Zone) {
 		c.at(at)
 	}
-	err := walk(ctx, books, &q, parts, func(level cache.Level, begin time.Time, s *cache.Series, f *cache.Figures) {
+	err := walk(ctx, books, &q, parts, func(level cache.Level, begin time.Time, s cache.Series, f *cache.Figures) {
 		p := c.of(level, begin)
-		p.Total.add(s, f)
-		if g := c.group(p, s); g != nil {
-			g.add(s, f)
+		p.Total.add(&s, f)
+		if g := c.group(p, &s); g != nil {
+			g.add(&s, f)
 		}
 	})
 	if err != nil {

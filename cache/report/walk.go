@@ -10,13 +10,12 @@ import (
 // walk calls f for each series that q chooses in each bucket of the parts: the
 // one way in which whatever is shown of the ledger reads it. f must not keep
 // what it is given.
-func walk(ctx context.Context, books Books, q *Query, parts []part, f func(level cache.Level, begin time.Time, s *cache.Series, sum *cache.Figures)) error {
+func walk(ctx context.Context, books Books, q *Query, parts []part, f func(level cache.Level, begin time.Time, s cache.Series, sum *cache.Figures)) error {
 	chosen := q.Only.list()
-	var s cache.Series // one for all: of a year there are hundreds of thousands
 	for _, p := range parts {
-		err := books.Scan(ctx, p.level, p.from, p.until, func(begin time.Time, series cache.Series, sum *cache.Figures) {
-			if s = series; chosen.fit(&s) {
-				f(p.level, begin, &s, sum)
+		err := books.Scan(ctx, p.level, p.from, p.until, func(begin time.Time, s cache.Series, sum *cache.Figures) {
+			if chosen.fit(&s) {
+				f(p.level, begin, s, sum)
 			}
 		})
 		if err != nil {
