@@ -37,6 +37,11 @@ servers || left_out+=("the tests on Redis: there is no redis-server or redis-cli
 clock || left_out+=("the tests of cache/redis: there is no libfaketime")
 servers && clock || mapfile -t packages < <(go list ./... | grep -v '/cache/redis$')
 
+# A real Prometheus scrapes a gateway and holds the alerts to their tests.
+monitor() { command -v prometheus && command -v promtool; } >/dev/null
+monitor || install prometheus
+monitor || left_out+=("the tests with Prometheus: there is no prometheus or promtool")
+
 # What fuzzes is built once for a package; go test would build it for each test.
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
