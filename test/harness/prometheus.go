@@ -33,7 +33,8 @@ func StartPrometheus(t testing.TB, dir string) *Prometheus {
 	}
 	defer log.Close()
 	cmd := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+p.addr, "--log.level=warn")
+		"--web.listen-address="+p.addr, "--log.level=warn",
+		"--scrape.discovery-reload-interval=100ms") // else 5 s may pass before it sees its targets, and as many again
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
