@@ -23,8 +23,9 @@ const (
 	dashboard = "../deploy/grafana/oncegate.json"
 )
 
-// exercised is a gateway that has had some of everything that its metrics count.
-func exercised(t *testing.T, changes ...any) *harness.Gateway {
+// exercised is a gateway, and what sends it some of everything that its metrics
+// count.
+func exercised(t *testing.T) (g *harness.Gateway, exercise func()) {
 	t.Helper()
 	const usage = `{"prompt_tokens":1000,"completion_tokens":100}`
 	u := up.New(t)
@@ -39,21 +40,23 @@ func exercised(t *testing.T, changes ...any) *harness.Gateway {
 		}
 		return priced(c.Model(), usage)
 	})
-	g := harness.Start(t, u.URL(), append([]any{dear, harness.Config{"tools": []any{harness.Tool("pay", u.URL(), nil)}}}, changes...)...)
-	for _, model := range []string{"m", "m", "unpriced"} {
-		if a := g.Chat(`{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`, "Idempotency-Key: "+model); a.Status != 200 {
-			t.Fatalf("%d %s", a.Status, a.Body)
+	g = harness.Start(t, u.URL(), dear, harness.Config{"tools": []any{harness.Tool("pay", u.URL(), nil)}})
+	return g, func() {
+		t.Helper()
+		for _, model := range []string{"m", "m", "unpriced"} {
+			if a := g.Chat(`{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`, "Idempotency-Key: "+model); a.Status != 200 {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+		}
+		for _, write := range []struct {
+			path   string
+			status int
+		}{{"/payments", 201}, {"/payments", 201}, {"/lost", 424}} {
+			if a := g.Post("/tools/pay"+write.path, order, "Idempotency-Key: k"+write.path); a.Status != write.status {
+				t.Fatalf("%s: %d %s", write.path, a.Status, a.Body)
+			}
 		}
 	}
-	for _, write := range []struct {
-		path   string
-		status int
-	}{{"/payments", 201}, {"/payments", 201}, {"/lost", 424}} {
-		if a := g.Post("/tools/pay"+write.path, order, "Idempotency-Key: k"+write.path); a.Status != write.status {
-			t.Fatalf("%s: %d %s", write.path, a.Status, a.Body)
-		}
-	}
-	return g
 }
 
 // fileText is a file's text.
@@ -146,7 +149,9 @@ func exported(m harness.Metrics) map[string][]string {
 // names all of it.
 func TestMonitoringNamesWhatIsExported(t *testing.T) {
 	t.Parallel()
-	have := exported(exercised(t).Metrics())
+	g, exercise := exercised(t)
+	exercise()
+	have := exported(g.Metrics())
 	exprs, legends := panels(t)
 	for _, name := range slices.Sorted(maps.Keys(alerts(t))) {
 		exprs, legends = append(exprs, alerts(t)[name]), append(legends, "")
@@ -247,7 +252,7 @@ func TestPrometheusRules(t *testing.T) {
 func TestPrometheusScrapes(t *testing.T) {
 	t.Parallel()
 	const token = "look-but-do-not-touch"
-	open := exercised(t)
+	open, exercise := exercised(t)
 	guarded := harness.Start(t, up.New(t).URL(), harness.Config{"auth.admin_token": token})
 
 	dir := t.TempDir()
@@ -261,10 +266,16 @@ func TestPrometheusScrapes(t *testing.T) {
 	harness.Eventually(t, within, "both are scraped", func() bool {
 		return maps.Equal(p.Targets(), map[string]string{"oncegate": "up", "guarded": "up"})
 	})
+	exercise()
 	harness.Eventually(t, within, "the requests", func() bool {
 		s := p.Query(`sum(oncegate_requests_total{job="oncegate"})`)
 		return len(s) == 1 && s[0].Value[1] == "6"
 	})
+	// Prometheus saw the gateway before: what came then is an increase, from the first on.
+	for _, name := range []string{"requests", "saved_requests", "saved_tokens", "saved_usd", "unpriced_requests", "duplicate_writes_prevented"} {
+		expr := "sum(increase(oncegate_" + name + "_total[1m])) > 0"
+		harness.Eventually(t, within, expr, func() bool { return len(p.Query(expr)) == 1 })
+	}
 
 	exprs, _ := panels(t)
 	for _, expr := range exprs {
