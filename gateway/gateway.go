@@ -175,6 +175,7 @@ func New(o Options) (*Gateway, error) {
 	g.live.g = g
 	g.anonymous = principal{name: "anonymous", secret: g.derive("anonymous", ""), macs: new(sync.Pool)}
 	g.metrics = newMetrics(o, g.relaxed)
+	g.metrics.begin(o, g.routes)
 	o.Registry.MustRegister(targetMetrics{g.routes, g.tools}, unknownOutcomes{g})
 	g.records = &cache.Records{
 		Store: newTimed(o.Store, g.metrics.store), Lease: o.Lease, Window: o.MaxAnswer, Debt: o.Dedupe.Owed,

@@ -46,6 +46,11 @@ servers && clock || skip+=(-e '/cache/redis$')
 browser || skip+=(-e '/test/browser$')
 [ ${#skip[@]} = 0 ] || mapfile -t packages < <(go list ./... | grep -v "${skip[@]}")
 
+# A real Prometheus scrapes a gateway and holds the alerts to their tests.
+monitor() { command -v prometheus && command -v promtool; } >/dev/null
+monitor || install prometheus
+monitor || left_out+=("the tests with Prometheus: there is no prometheus or promtool")
+
 # What fuzzes is built once for a package; go test would build it for each test.
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
