@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
 	"oncegate/cache"
-	"time"
 )
 
 // probed is what a probe that was asked for found.
