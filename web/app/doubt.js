@@ -1,0 +1,2 @@
+// later
+export function Doubt() { return html`<h1>Doubt</h1>`; }

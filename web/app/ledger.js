@@ -1,0 +1,2 @@
+// later
+export function Ledger() { return html`<h1>Ledger</h1>`; }

@@ -1,0 +1,118 @@
+// All requests, newest first.
+import { html, useEffect, useRef, useState } from "./library.js";
+import { count, took } from "./words.js";
+import { ask, changed, filters, go, here, range, set, to } from "./address.js";
+import { useAnswer } from "./api.js";
+import { connected, onRequest } from "./live.js";
+import { Answer, Money, Nothing, Outcome, Text, Time } from "./parts.js";
+import { Filters } from "./filters.js";
+
+const PAGE = 50;
+// TAIL is how many rows the tail grows to.
+const TAIL = 200;
+
+export const detail = (r) => (r.record ? to("/records/" + r.record) : to("/requests/" + encodeURIComponent(r.id)));
+
+export function tokens(t) {
+  if (!t) return html`<span class="none">–</span>`;
+  return html`<span title=${`${count(t.input)} input${t.cached ? `, of which ${count(t.cached)} from the provider's own prompt cache` : ""}; ${count(t.output)} output`}>${count(t.input)}<span class="sep"> / </span>${count(t.output)}</span>`;
+}
+
+function Row({ r, fresh }) {
+  const open = (e) => {
+    if (e.target.closest("a, button") || getSelection().toString()) return;
+    go(detail(r));
+  };
+  return html`<tr class=${"row" + (fresh ? " fresh" : "")} onClick=${open}>
+    <th scope="row"><a href=${detail(r)}><${Time} at=${r.at} /></a></th>
+    <td><${Outcome} of=${r.outcome} />${r.reason && html` <span class="why"><${Text} of=${r.reason} most=${40} /></span>`}${r.status >= 400 && html` <span class="why" title="The status that the client got">${r.status}</span>`}${r.left && html` <span class="why" title="The client left before the whole answer was there">client left</span>`}</td>
+    <td><${Text} of=${r.operation} /></td>
+    <td><${Text} of=${r.tool || r.model} most=${40} /></td>
+    <td><${Text} of=${r.user} most=${24} /></td>
+    <td><${Text} of=${r.key} most=${24} /></td>
+    <td class="n">${count(r.attempts)}</td>
+    <td class="n">${took(r.upstream_ms)}</td>
+    <td class="n">${took(r.overhead_ms)}</td>
+    <td class="n">${tokens(r.tokens)}</td>
+    <td class="n"><${Money} usd=${r.billed} none="–" /></td>
+    <td class="n"><${Money} usd=${r.saved} none="–" /></td>
+  </tr>`;
+}
+
+export function Rows({ list, fresh = new Set(), label = "Requests" }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="rows">
+    <thead><tr><th scope="col">Time</th><th scope="col">Outcome</th><th scope="col">Operation</th><th scope="col">Model or tool</th><th scope="col">User</th><th scope="col">Key</th>
+      <th scope="col" class="n" title="Upstream attempts">Tries</th><th scope="col" class="n">Upstream</th><th scope="col" class="n">Overhead</th>
+      <th scope="col" class="n" title="Input / output">Tokens</th><th scope="col" class="n">Billed</th><th scope="col" class="n">Saved</th></tr></thead>
+    <tbody>${list.map((r) => html`<${Row} key=${r.id} r=${r} fresh=${fresh.has(r.id)} />`)}</tbody>
+  </table></div>`;
+}
+
+// matches says whether a request that the stream told of belongs to a list.
+function matches(r, wanted) {
+  return Object.entries(wanted).every(([d, v]) => {
+    if (!v) return true;
+    const has = d === "provider" ? (r.target || "").split("/")[0] : r[d];
+    return (has || "-") === v;
+  });
+}
+
+export function Requests() {
+  const q = here.value.query;
+  const wanted = filters();
+  const address = ask("/api/requests", { ...range(), ...wanted, q: q.q, limit: PAGE, cursor: q.cursor });
+  const page = useAnswer(address);
+  // The tail: what came since the page was read. It waits behind a button while
+  // its reader is anywhere but at the top.
+  const [tail, setTail] = useState({ of: address, shown: [], waiting: [] });
+  const mine = tail.of === address ? tail : { of: address, shown: [], waiting: [] };
+  const follows = !q.cursor && !q.q && !q.until && q.live !== "off";
+  const body = useRef();
+  useEffect(() => {
+    if (!follows) return;
+    return onRequest((r) => {
+      if (!matches(r, wanted)) return;
+      setTail((old) => {
+        const t = old.of === address ? old : { of: address, shown: [], waiting: [] };
+        if (t.shown.some((x) => x.id === r.id) || t.waiting.some((x) => x.id === r.id)) return t;
+        const busy = scrollY > 40 || body.current?.contains(document.activeElement) || body.current?.matches(":hover") || getSelection().toString();
+        if (busy) return { ...t, waiting: [r, ...t.waiting].slice(0, TAIL) };
+        return { of: address, shown: [r, ...t.waiting, ...t.shown].slice(0, TAIL), waiting: [] };
+      });
+    });
+  }, [address, follows]);
+  const show = () => setTail({ of: address, shown: [...mine.waiting, ...mine.shown].slice(0, TAIL), waiting: [] });
+  const search = (e) => {
+    e.preventDefault();
+    set({ q: new FormData(e.target).get("q").trim() });
+  };
+  return html`
+    <header class="top"><h1>Requests</h1>
+      <form role="search" class="search" onSubmit=${search}>
+        <input type="search" name="q" aria-label="Search by record, request id or idempotency key" placeholder="Record, request id or Idempotency-Key" defaultValue=${q.q || ""} key=${q.q || ""} data-search onInput=${(e) => e.target.value === "" && q.q && set({ q: undefined })} />
+        <kbd aria-hidden="true">/</kbd>
+      </form>
+      <button type="button" class="quiet" aria-pressed=${follows} disabled=${!!(q.cursor || q.q || q.until)} onClick=${() => set({ live: q.live === "off" ? undefined : "off" })}>
+        <i class=${"dot" + (follows && connected.value ? " on" : "")}></i>Live</button>
+    </header>
+    <${Filters} />
+    <${Answer} of=${page} lines=${8}>${(data) => {
+      const known = new Set(mine.shown.map((r) => r.id));
+      const waiting = mine.waiting.filter((r) => !data.requests.some((x) => x.id === r.id));
+      const list = [...(follows ? mine.shown.filter((r) => !data.requests.some((x) => x.id === r.id)) : []), ...data.requests];
+      return html`
+        <div class="arrivals" aria-live="polite">${follows && waiting.length > 0 && html`<button type="button" class="chip" onClick=${show}>Show ${count(waiting.length)} new</button>`}</div>
+        <div ref=${body}>${list.length ? html`<${Rows} list=${list} fresh=${known} />` : html`<${None} query=${q} wanted=${wanted} />`}</div>
+        <nav class="pages" aria-label="Pages">
+          ${q.cursor && html`<a href=${changed({})}>← Newest</a>`}
+          ${data.next && html`<a href=${changed({ cursor: data.next })} rel="next">Older →</a>`}
+        </nav>`;
+    }}<//>
+  `;
+}
+
+function None({ query, wanted }) {
+  if (query.q) return html`<${Nothing}>Nothing has this key or id in this range. A record's key is looked for by 8 or more of its digits; a request id and an Idempotency-Key whole.<//>`;
+  if (Object.values(wanted).some(Boolean)) return html`<${Nothing}>No request in this range matches the filters.<//>`;
+  return html`<${Nothing}>No request came in this range. <a href=${to("/")}>The overview</a> shows how to send one.<//>`;
+}

@@ -1,0 +1,2 @@
+// later
+export function Targets() { return html`<h1>Targets</h1>`; }

@@ -1,0 +1,2 @@
+// later
+export function Tools() { return html`<h1>Tools</h1>`; }

@@ -1,0 +1,101 @@
+// How numbers, times and the gateway's own words are written for people.
+import { signal } from "./library.js";
+
+// home is the zone of the gateway's configuration, and zone the one that this
+// page shows times in.
+export const home = signal("UTC");
+export const zone = signal("UTC");
+// now moves on by itself, for ages.
+export const now = signal(Date.now());
+
+export const count = (n) => (n === null || n === undefined ? "–" : Number(n).toLocaleString("en-US"));
+
+export function compact(n) {
+  return Number(n).toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 2 });
+}
+
+// took writes a length of time given in milliseconds.
+export function took(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms === 0) return "0 ms";
+  if (ms < 10) return Number(ms.toPrecision(2)) + " ms";
+  if (ms < 1000) return Math.round(ms) + " ms";
+  const s = ms / 1000;
+  if (s < 60) return Number(s.toPrecision(3)) + " s";
+  if (s < 3600) return Math.floor(s / 60) + " min" + (Math.round(s % 60) ? " " + Math.round(s % 60) + " s" : "");
+  if (s < 86400) return Math.floor(s / 3600) + " h" + (Math.round((s % 3600) / 60) ? " " + Math.round((s % 3600) / 60) + " min" : "");
+  return Math.floor(s / 86400) + " d" + (Math.round((s % 86400) / 3600) ? " " + Math.round((s % 86400) / 3600) + " h" : "");
+}
+
+export function size(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  if (bytes < 1024) return bytes + " B";
+  if (bytes < 1 << 20) return (bytes / 1024).toPrecision(3) + " KiB";
+  return (bytes / (1 << 20)).toPrecision(3) + " MiB";
+}
+
+const formats = new Map();
+function format(name, options) {
+  const key = name + JSON.stringify(options);
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", { timeZone: name, ...options }));
+  return formats.get(key);
+}
+const known = (name) => {
+  try {
+    format(name, {});
+    return name;
+  } catch {
+    return "UTC";
+  }
+};
+
+export const clock = (t) => format(known(zone.value), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(t);
+export const day = (t) => format(known(zone.value), { day: "numeric", month: "short" }).format(t);
+export const minute = (t) => format(known(zone.value), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(t);
+export const full = (t) => format(known(zone.value), { dateStyle: "medium", timeStyle: "long" }).format(t);
+
+// moment is a time of day, with its day unless that is today.
+export function moment(t) {
+  t = new Date(t);
+  return day(t) === day(new Date()) ? clock(t) : day(t) + ", " + clock(t);
+}
+
+// midnight is when the day began in a zone, as a time by RFC 3339.
+export function midnight(name, t = Date.now()) {
+  const f = format(known(name), { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const wall = (at) => {
+    const p = Object.fromEntries(f.formatToParts(at).map((x) => [x.type, Number(x.value)]));
+    return Date.UTC(p.year, p.month - 1, p.day, p.hour, p.minute, p.second);
+  };
+  const start = Math.floor(wall(t) / 86400e3) * 86400e3;
+  // Twice, for a day on which the clocks change.
+  let at = start - (wall(t) - Math.floor(t / 1000) * 1000);
+  at -= wall(at) - start;
+  return new Date(at).toISOString().replace(".000Z", "Z");
+}
+
+export const outcomes = {
+  executed: "ran its own upstream call",
+  coalesced: "answered by a call already in flight",
+  replayed: "answered from a finished record",
+  bypassed: "ran without protection: the store was away",
+  refused: "answered by the gateway, with no upstream call",
+  failed: "the upstream failed, after its attempts",
+  unknown: "nobody knows whether it happened",
+};
+
+export const sharing = {
+  retry_marked: "Retries that say so",
+  owed: "Answers owed after a lost connection",
+  twin: "Twins in flight",
+  key: "Idempotency keys",
+  within_ttl: "Repeats within the TTL",
+};
+
+export const reasons = [
+  ...Object.keys(sharing),
+  "circuit_open", "target_held", "budget_exhausted", "attempts_exhausted", "retry_after_exceeds_cap", "retry_after_exceeds_deadline",
+  "quota_spent", "overloaded", "deadline", "failure_memo", "upstream_credential", "unreachable", "stream_broken", "response_lost", "ambiguous",
+  "unkeyed", "store_away", "draining", "client_gone", "key_reused", "key_invalid", "key_required", "in_flight", "result_gone", "key_expired",
+  "not_allowed", "not_found", "bad_request", "too_large", "cross_origin", "unauthorized", "method_not_allowed", "unsupported_encoding", "internal",
+];
