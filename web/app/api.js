@@ -59,12 +59,12 @@ export async function post(address, body) {
 
 // useAnswer gives {data, error, loading} of an address; of none nothing is asked.
 // fresh: nothing stands in until its answer is there. live: it is asked for
-// again when the stream tells of something new.
-export function useAnswer(address, { fresh = false, live = false } = {}) {
+// again when the stream tells of something new; round: and when that changes.
+export function useAnswer(address, { fresh = false, live = false, round: own = 0 } = {}) {
   const state = useRef(null);
   if (!state.current) state.current = signal({ data: null, error: null, loading: true, of: null });
   const s = state.current;
-  const round = turn.value + (live ? beat.value : 0);
+  const round = turn.value + own + (live ? beat.value : 0);
   useEffect(() => {
     if (!address) return;
     const stop = new AbortController();

@@ -62,7 +62,7 @@ function Adding({ onDone, without }) {
   </form>`;
 }
 
-export function Filters({ dims = dimensions }) {
+export function Filters({ dims = dimensions, timeless = false }) {
   const [open, setOpen] = useState("");
   const q = here.value.query;
   const since = q.until ? "" : q.since || "24h";
@@ -71,8 +71,8 @@ export function Filters({ dims = dimensions }) {
   const flip = (name) => setOpen(open === name ? "" : name);
   const esc = (e) => e.key === "Escape" && open && (e.stopPropagation(), setOpen(""));
   return html`<div class="filters" onKeyDown=${esc}>
-    <${Choice} label="Range" options=${RANGES} value=${since} onChange=${(v) => set({ since: v === "24h" ? undefined : v, until: undefined, ...(v === "today" && !q.zone && { zone: home.value }) })} />
-    <button type="button" class="quiet" aria-expanded=${open === "range"} aria-pressed=${custom} onClick=${() => flip("range")}>${custom && q.since ? spanned(q) : "Between…"}</button>
+    ${!timeless && html`<${Choice} label="Range" options=${RANGES} value=${since} onChange=${(v) => set({ since: v === "24h" ? undefined : v, until: undefined, ...(v === "today" && !q.zone && { zone: home.value }) })} />
+    <button type="button" class="quiet" aria-expanded=${open === "range"} aria-pressed=${custom} onClick=${() => flip("range")}>${custom && q.since ? spanned(q) : "Between…"}</button>`}
     <${Zone} />
     <span class="space"></span>
     ${active.map(([d, v]) => html`<button type="button" class="chip" onClick=${() => set({ [d]: undefined })} title=${"Remove the filter " + d}><span>${d}</span> <${Text} of=${v} most=${30} /> <${Icon} name="cross" /></button>`)}
