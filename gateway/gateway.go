@@ -36,6 +36,7 @@ type Options struct {
 	Keys       []ClientKey   // empty: open
 	AuthOpen   bool          // auth.open: the operator opened a listener that others can reach
 	AdminToken string        // guards the admin listener; empty: loopback hosts only
+	Page       Page          // the dashboard; nil: there is none
 	MaxBody    int64         // bytes of a request body, decoded
 	Buffered   int64         // bytes of request bodies held at once
 	Heartbeat  time.Duration // between comment lines of a silent stream

@@ -97,6 +97,10 @@ func (g *Gateway) Admin() http.Handler {
 		e.Any(p, func(c echo.Context) error { g.probe(c.Response().Writer, c.Request()); return nil })
 	}
 	e.Any("/*", func(c echo.Context) error {
+		if g.servesPage(c.Request()) {
+			g.opt.Page.ServeHTTP(c.Response().Writer, c.Request())
+			return nil
+		}
 		g.refuse(c.Response().Writer, &unknownPath, notFound("the admin listener has /api/report, /api/records, /api/audit, /api/targets, /metrics, /livez and /readyz"))
 		return nil
 	})

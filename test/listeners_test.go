@@ -103,6 +103,37 @@ func TestAdminListenerWantsItsToken(t *testing.T) {
 	}
 }
 
+// The dashboard's files are there for those who have yet to show the token,
+// and nothing else is, however its path is written.
+func TestAdminListenerGivesItsPageWithoutTheToken(t *testing.T) {
+	t.Parallel()
+	g := harness.Start(t, up.Refused(t), harness.Config{"auth.admin_token": "admin-token-4Kd8Wm2Xq"})
+	for _, path := range []string{"/", "/requests", "/records/" + strings.Repeat("ab", 32), "/ledger?by=model"} {
+		if code, body := admin(t, g, "GET", path); code != 200 || !strings.Contains(body, "<title>oncegate</title>") {
+			t.Errorf("GET %s: %d %.200s", path, code, body)
+		}
+	}
+	for _, path := range []string{"/api/report", "/api/targets", "/%61pi/report", "/requests/..%2f..%2fapi/report", "/requests/../api/report", "//api/report", "/api", "/metrics", "/records/../metrics", "/no-page"} {
+		if code, body := admin(t, g, "GET", path); code != 401 {
+			t.Errorf("GET %s: %d %.200s", path, code, body)
+		}
+	}
+	if code, _ := admin(t, g, "POST", "/requests"); code != 405 {
+		t.Errorf("a POST to the page: %d", code)
+	}
+}
+
+func TestAdminListenersPageChecksTheHost(t *testing.T) {
+	t.Parallel()
+	g := harness.Start(t, up.Refused(t))
+	if code, _ := admin(t, g, "GET", "/"); code != 200 {
+		t.Errorf("GET /: %d", code)
+	}
+	if code, _ := admin(t, g, "GET", "/", "Host: evil.example"); code != 403 {
+		t.Errorf("by a foreign name: %d", code)
+	}
+}
+
 // No stream that has begun is bounded by the client's deadline.
 func TestClientDeadlineEndsAtTheStatusLine(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"oncegate/prices"
 	"oncegate/providers"
 	"oncegate/providers/mock"
+	"oncegate/web"
 )
 
 // opened is a store, and the journal of attempts where it has one.
@@ -113,6 +114,11 @@ func newGateway(ctx context.Context, c *config.Config, store opened, log *zap.Lo
 			Headers: c.Dedupe.Headers,
 		},
 	}
+	page, err := web.Handler()
+	if err != nil {
+		return nil, err
+	}
+	o.Page = page
 	o.RefuseUnprotected = c.Store.OnOutage.Completions == "refuse"
 	for _, k := range c.Auth.Keys {
 		key := gateway.ClientKey{Name: k.Name, Models: k.Models, Tools: k.Tools, Mode: config.ModeOf(k.Dedupe)}

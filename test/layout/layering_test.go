@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"prices":          {},
 	"providers":       {"policy", "prices"},
 	"providers/mock":  {},
+	"web":             {"cache"},
 }
 
 // mustNotImport are the modules that a package keeps away from.
@@ -36,6 +37,7 @@ var mustNotImport = map[string][]string{
 	"gateway":   {"github.com/redis"},
 	"prices":    {"net/http", "github.com/labstack/echo", "go.uber.org/zap", "github.com/prometheus", "github.com/redis"},
 	"providers": {"github.com/labstack/echo", "github.com/redis"},
+	"web":       {"github.com/labstack/echo", "go.uber.org/zap", "github.com/prometheus", "github.com/redis"},
 }
 
 // TestLayering reads the files themselves: a test that asks the go command is

@@ -63,7 +63,7 @@ function Deciding({ deed, list, onClose }) {
 function Last({ r }) {
   const last = r.last || r.events?.[r.events.length - 1];
   if (!last) return html`<span class="none">sent, and nothing since</span>`;
-  return html`<${Text} of=${last.reason || last.what} most=${80} /> <span class="note"><${Time} at=${last.at} /></span>`;
+  return html`<${Text} of=${last.reason || last.what} most=${80} /><div class="second"><${Time} at=${last.at} /></div>`;
 }
 
 function Body({ r }) {
@@ -94,14 +94,13 @@ export function Doubt() {
       return html`
         <div class="bar" role="group" aria-label="For those that are chosen"><span>${chosen.length ? count(chosen.length) + " chosen" : "For several at once, choose them:"}</span> ${Object.keys(deeds).map((d) => button(d, chosen))}</div>
         <div class="scroll" tabindex="0" role="region" aria-label="Writes in doubt"><table>
-          <thead><tr><th scope="col"><input type="checkbox" aria-label="Choose all" checked=${all} onChange=${() => setPicked(all ? [] : rows.map((r) => r.key))} /></th><th scope="col">Age</th><th scope="col">Tool</th><th scope="col">Write</th><th scope="col">Body</th><th scope="col">Caller</th><th scope="col">Last event</th><th scope="col">Record</th><th scope="col"><span class="unseen">Decide</span></th></tr></thead>
+          <thead><tr><th scope="col"><input type="checkbox" aria-label="Choose all" checked=${all} onChange=${() => setPicked(all ? [] : rows.map((r) => r.key))} /></th><th scope="col">Age, record</th><th scope="col">Tool, caller</th><th scope="col">Write, its body</th><th scope="col">Last event</th><th scope="col"><span class="unseen">Decide</span></th></tr></thead>
           <tbody>${rows.map((r) => html`<tr key=${r.key} class="row still">
             <td><input type="checkbox" aria-label=${"Choose " + r.tool + " " + r.key.slice(0, 8)} checked=${picked.includes(r.key)} onChange=${() => flip(r.key)} /></td>
-            <th scope="row"><${Age} at=${r.dispatched || r.claimed} /></th>
-            <td><${Text} of=${r.tool} most=${30} />${r.unkeyed && html`<span class="why" title="It came without a key: there is nothing that a repeat could be given">unkeyed</span>`}</td>
-            <td><${Write} r=${r} /></td><td><${Body} r=${r} /></td>
-            <td><${Text} of=${r.principal} most=${24} />${r.user && html` <span class="why"><${Text} of=${r.user} most=${24} /></span>`}</td>
-            <td><${Last} r=${r} /></td><td><${Key} of=${r.key} /></td>
+            <th scope="row"><${Age} at=${r.dispatched || r.claimed} /><div class="second"><${Key} of=${r.key} /></div></th>
+            <td><${Text} of=${r.tool} most=${30} />${r.unkeyed && html`<span class="why" title="It came without a key: there is nothing that a repeat could be given">unkeyed</span>`}<div class="second"><${Text} of=${r.principal} most=${24} />${r.user && html`, <${Text} of=${r.user} most=${24} />`}</div></td>
+            <td><${Write} r=${r} /><div class="second"><${Body} r=${r} /></div></td>
+            <td class="last"><${Last} r=${r} /></td>
             <td class="n deeds">${Object.keys(deeds).map((d) => (d === "probe" && r.probe === false ? null : button(d, [r], true)))}</td>
           </tr>`)}</tbody>
         </table></div>
@@ -112,6 +111,6 @@ export function Doubt() {
     ${audit.data?.audit.length > 0 && html`<section aria-labelledby="h-audit"><header><h2 id="h-audit">Decided before</h2></header>
       <div class="scroll" tabindex="0" role="region" aria-label="Audit"><table>
         <thead><tr><th scope="col">Time</th><th scope="col">By</th><th scope="col">Decided</th><th scope="col">Tool</th><th scope="col">Write</th><th scope="col">Reason</th><th scope="col">Record</th></tr></thead>
-        <tbody>${audit.data.audit.map((a) => html`<tr><th scope="row"><${Time} at=${a.at} /></th><td><${Text} of=${a.actor} /></td><td><${Text} of=${a.as ? a.what + ", " + a.as : a.what} /></td><td><${Text} of=${a.tool} most=${30} /></td><td><${Write} r=${a} /></td><td><${Text} of=${a.reason} most=${200} /></td><td><${Key} of=${a.key} /></td></tr>`)}</tbody>
+        <tbody>${audit.data.audit.map((a) => html`<tr><th scope="row"><${Time} at=${a.at} /></th><td><${Text} of=${a.actor} /></td><td>${deeds[a.as]?.does || html`<${Text} of=${a.what} />`}</td><td><${Text} of=${a.tool} most=${30} /></td><td><${Write} r=${a} /></td><td><${Text} of=${a.reason} most=${200} /></td><td><${Key} of=${a.key} /></td></tr>`)}</tbody>
       </table></div></section>`}`;
 }

@@ -1,10 +1,10 @@
 // The ledger: who spent what, what it saved, at which prices, and what if.
 import { html, useState } from "./library.js";
 import { decimal, pico, share } from "./money.js";
-import { count, took } from "./words.js";
+import { count } from "./words.js";
 import { ask, changed, filters, here, range, set, to } from "./address.js";
 import { headers, refusal, token, useAnswer } from "./api.js";
-import { Answer, Choice, Money, Nothing, Num, Text } from "./parts.js";
+import { Answer, Choice, Money, Nothing, Num, Text, Time } from "./parts.js";
 import { Filters } from "./filters.js";
 
 const BY = [["day", "Day"], ["model", "Model"], ["user", "User"], ["key", "Key"], ["tool", "Tool"], ["provider", "Provider"], ["operation", "Operation"], ["outcome", "Outcome"], ["reason", "Reason"]];
@@ -52,7 +52,7 @@ function Sheet({ by }) {
       <tbody>${groups.map((g) => html`<${Sums} key=${g[by]} s=${g} head=${narrow(g)} />`)}</tbody>
       <tfoot><${Sums} s=${data.total} head="All" /></tfoot>
     </table></div>
-    <p class="note">${data.zone} days, ${data.since} to ${data.until}. Export: <${Download} address=${ask("/api/report", { ...where, format: "csv" })} name="oncegate-report.csv">CSV<//> · <${Download} address=${ask("/api/report", where)} name="oncegate-report.json">JSON<//></p>`;
+    <p class="note">From <${Time} at=${data.since} whole /> to <${Time} at=${data.until} whole />, days by ${data.zone}. Export: <${Download} address=${ask("/api/report", { ...where, format: "csv" })} name="oncegate-report.csv">CSV<//> · <${Download} address=${ask("/api/report", where)} name="oncegate-report.json">JSON<//></p>`;
   }}<//>`;
 }
 
@@ -75,6 +75,8 @@ function WhatIf() {
     </table></div><p class="note">By the mean price of this range's billed calls. A model of which some calls have no price has none here.</p>` : html`<${Nothing}>No call was billed in this range: there is nothing to reckon with.<//>`)}<//></section>`;
 }
 
+const aged = (date) => count(Math.max(0, Math.floor((Date.now() - Date.parse(date)) / 86400e3))) + " days";
+
 function Prices() {
   const q = here.value.query;
   const prices = useAnswer(ask("/api/prices", { q: q.price, limit: 50, cursor: q.prices }));
@@ -85,7 +87,7 @@ function Prices() {
         <div class="scroll" tabindex="0" role="region" aria-label="Models without a price"><table><thead><tr><th scope="col">Model</th><th scope="col" class="n">Requests</th><th scope="col" class="n">Tokens</th></tr></thead>
         <tbody>${data.unpriced.map((u) => html`<tr><th scope="row"><a href=${to("/requests", { model: u.model })}><${Text} of=${u.model} /></a></th><td class="n">${count(u.requests)}</td><td class="n">${count(u.tokens)}</td></tr>`)}</tbody></table></div></section>`}
       <section aria-labelledby="h-prices"><header><h2 id="h-prices">Prices</h2><input type="search" aria-label="Search models" placeholder="Model" value=${q.price || ""} onChange=${(e) => set({ price: e.target.value.trim(), prices: undefined }, { replace: true })} /></header>
-        <p class="note">Dollars a million tokens. The table is of ${data.table.date}, ${took(Date.now() - Date.parse(data.table.date))} old; its source: <${Text} of=${data.table.source} most=${120} />.</p>
+        <p class="note">Dollars a million tokens. The table is of ${data.table.date}, ${aged(data.table.date)} old; its source: <${Text} of=${data.table.source} most=${120} />.</p>
         ${data.prices.length ? html`<div class="scroll" tabindex="0" role="region" aria-label="Prices"><table>
           <thead><tr><th scope="col">Model</th><th scope="col">From</th><th scope="col" class="n">Input</th><th scope="col" class="n">Output</th><th scope="col" class="n">Cached input</th><th scope="col" class="n">Cache write, 5 min</th><th scope="col" class="n">Cache write, 1 h</th></tr></thead>
           <tbody>${data.prices.map((p) => html`<tr><th scope="row"><${Text} of=${p.model} /></th><td>${p.source === "config" ? "configuration" : html`<${Text} of=${p.source} />`}</td>${["input", "output", "cached_input", "cache_write_5m", "cache_write_1h"].map((f) => html`<td class="n">${p[f] === null || p[f] === undefined ? html`<span class="none">–</span>` : "$" + decimal(pico(p[f]))}</td>`)}</tr>`)}</tbody>

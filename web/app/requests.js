@@ -1,10 +1,10 @@
 // All requests, newest first.
 import { html, useEffect, useRef, useState } from "./library.js";
-import { count, took } from "./words.js";
+import { clock, count, day, full, took } from "./words.js";
 import { ask, changed, filters, go, here, range, set, to } from "./address.js";
 import { useAnswer } from "./api.js";
 import { connected, onRequest } from "./live.js";
-import { Answer, Money, Nothing, Outcome, Text, Time } from "./parts.js";
+import { Answer, Money, Nothing, Outcome, Text } from "./parts.js";
 import { Filters } from "./filters.js";
 
 const PAGE = 50;
@@ -23,26 +23,34 @@ function Row({ r, fresh }) {
     if (e.target.closest("a, button") || getSelection().toString()) return;
     go(detail(r));
   };
+  const t = new Date(r.at);
+  const today = day(t) === day(new Date());
   return html`<tr class=${"row" + (fresh ? " fresh" : "")} onClick=${open}>
-    <th scope="row"><a href=${detail(r)}><${Time} at=${r.at} /></a></th>
-    <td><${Outcome} of=${r.outcome} />${r.reason && html` <span class="why"><${Text} of=${r.reason} most=${40} /></span>`}${r.status >= 400 && html` <span class="why" title="The status that the client got">${r.status}</span>`}${r.left && html` <span class="why" title="The client left before the whole answer was there">client left</span>`}</td>
-    <td><${Text} of=${r.operation} /></td>
-    <td><${Text} of=${r.tool || r.model} most=${40} /></td>
-    <td><${Text} of=${r.user} most=${24} /></td>
-    <td><${Text} of=${r.key} most=${24} /></td>
+    <th scope="row"><a href=${detail(r)}><time datetime=${r.at} title=${full(t) + " · " + r.at}>${clock(t)}</time></a>${!today && html`<div class="second">${day(t)}</div>`}</th>
+    <td><${Outcome} of=${r.outcome} /><div class="second">${second(r)}</div></td>
+    <td><${Text} of=${r.tool || r.model} most=${44} /><div class="second"><${Text} of=${r.operation} most=${44} /></div></td>
+    <td><${Text} of=${r.user} most=${24} /><div class="second" title="The gateway key"><${Text} of=${r.key} most=${24} /></div></td>
     <td class="n">${count(r.attempts)}</td>
-    <td class="n">${took(r.upstream_ms)}</td>
-    <td class="n">${took(r.overhead_ms)}</td>
+    <td class="n">${took(r.upstream_ms)}<div class="second" title="The gateway's own part">+${took(r.overhead_ms)}</div></td>
     <td class="n">${tokens(r.tokens)}</td>
-    <td class="n"><${Money} usd=${r.billed} none="–" /></td>
-    <td class="n"><${Money} usd=${r.saved} none="–" /></td>
+    <td class="n"><${Money} usd=${r.billed} none=${r.tokens ? "unpriced" : "–"} /></td>
+    <td class="n"><${Money} usd=${r.saved} none=${r.tokens ? "unpriced" : "–"} /></td>
   </tr>`;
+}
+
+// second is the line under an outcome: why, and what else there was.
+function second(r) {
+  const parts = [];
+  if (r.reason) parts.push(html`<${Text} of=${r.reason} most=${40} />`);
+  if (r.status >= 400) parts.push(html`<span title="The status that the client got">${r.status}</span>`);
+  if (r.left) parts.push(html`<span title="The client left before the whole answer was there">client left</span>`);
+  return parts.map((p, i) => html`${i > 0 && " · "}${p}`);
 }
 
 export function Rows({ list, fresh = new Set(), label = "Requests" }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="rows">
-    <thead><tr><th scope="col">Time</th><th scope="col">Outcome</th><th scope="col">Operation</th><th scope="col">Model or tool</th><th scope="col">User</th><th scope="col">Key</th>
-      <th scope="col" class="n" title="Upstream attempts">Tries</th><th scope="col" class="n">Upstream</th><th scope="col" class="n">Overhead</th>
+    <thead><tr><th scope="col">Time</th><th scope="col">Outcome</th><th scope="col">Model or tool, operation</th><th scope="col">User, key</th>
+      <th scope="col" class="n" title="Upstream attempts">Attempts</th><th scope="col" class="n">Upstream, overhead</th>
       <th scope="col" class="n" title="Input / output">Tokens</th><th scope="col" class="n">Billed</th><th scope="col" class="n">Saved</th></tr></thead>
     <tbody>${list.map((r) => html`<${Row} key=${r.id} r=${r} fresh=${fresh.has(r.id)} />`)}</tbody>
   </table></div>`;

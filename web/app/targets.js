@@ -20,11 +20,11 @@ function Target({ t }) {
       <div><dt>Retry budget left</dt><dd><${Num} n=${t.budget.remaining} /></dd></div>
       <div><dt>In flight</dt><dd>${count(t.limit.in_flight)} <span class="none">of ${count(t.limit.size)}</span></dd></div>
       <div><dt>Queued</dt><dd><${Num} n=${t.limit.queued} /></dd></div>
-      ${t.holds.map((h) => html`<div class="warn"><dt>Held${h.all ? " for all models" : ""}, key ${h.credential + 1}</dt><dd>${took(h.ends_in * 1e3)} more <span class="none">told ${took(h.told * 1e3)}; calls get ${h.status}</span></dd></div>`)}
+      ${t.holds.map((h) => html`<div class="warn"><dt>Held${h.all ? " for all models" : ""}, key ${h.credential + 1}</dt><dd>${took(h.ends_in * 1e3)} more <span class="none">asked for ${took(h.told * 1e3)}; calls get ${h.status}</span></dd></div>`)}
     </dl>
     ${t.rate_limits.length > 0 && html`<dl class="limits">${t.rate_limits.map((l) => html`<div><dt><${Text} of=${l.name} most=${30} /> <span class="none">key ${l.credential + 1}</span></dt>
       <dd>${l.limit > 0 && l.remaining >= 0 ? html`<meter min="0" max=${l.limit} low=${l.limit / 10} optimum=${l.limit} value=${l.remaining} aria-label=${l.name + " left"}></meter>` : null}
-        ${l.remaining < 0 ? "–" : count(l.remaining)} <span class="none">of ${l.limit < 0 ? "?" : count(l.limit)} left, whole again in ${took(l.reset * 1e3)}; seen ${took(l.seen * 1e3)} ago</span></dd></div>`)}</dl>`}
+        ${l.remaining < 0 ? "–" : count(l.remaining)} <span class="none">of ${l.limit < 0 ? "?" : count(l.limit)} · whole in ${took(l.reset * 1e3)} · seen ${took(l.seen * 1e3)} ago</span></dd></div>`)}</dl>`}
   </article>`;
 }
 
