@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,13 +25,12 @@ type object = map[string]any
 
 // fake answers as the admin listener's API does, with what a test wants shown.
 type fake struct {
-	page    *web.Page
-	now     time.Time
-	empty   bool   // nothing was ever asked of it
-	token   string // what it wants to be shown; empty: nothing
-	broken  bool   // every answer of the API is a fault
-	foul    string // stands where others type; empty: names as usual
-	loading chan struct{}
+	page   *web.Page
+	now    time.Time
+	empty  bool   // nothing was ever asked of it
+	token  string // what it wants to be shown; empty: nothing
+	broken bool   // every answer of the API is a fault
+	foul   string // stands where others type; empty: names as usual
 
 	mu       sync.Mutex
 	asked    []string // addresses, in order
@@ -37,6 +38,25 @@ type fake struct {
 	resolved map[string]bool
 	streams  []string // the Last-Event-ID of each stream
 	events   chan string
+	hold     map[string]chan struct{} // paths whose answers wait
+}
+
+func (f *fake) held(path string) chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.hold[path]
+}
+
+// askedFor says how often a path was asked for, and with which query last.
+func (f *fake) askedFor(path string) (n int, last url.Values) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.asked {
+		if u, err := url.Parse(a); err == nil && u.Path == path {
+			n, last = n+1, u.Query()
+		}
+	}
+	return n, last
 }
 
 func newFake(t *testing.T) *fake {
@@ -120,20 +140,20 @@ func quarter(r *rand.Rand, weight float64) map[string]sums {
 	return out
 }
 
-func (f *fake) series(since time.Time, step time.Duration, by string) (points []object, total sums, groups map[string]sums) {
+func (f *fake) series(since, until time.Time, step time.Duration, by string) (points []object, total sums, groups map[string]sums) {
 	groups = map[string]sums{}
 	if f.empty {
 		return []object{}, total, groups
 	}
 	r := rand.New(rand.NewPCG(7, 7))
-	for at := since.Truncate(step); at.Before(f.now); at = at.Add(step) {
+	for at := since.Truncate(step); at.Before(until); at = at.Add(step) {
 		hour := float64(at.Hour()) + float64(at.Minute())/60
 		weight := 0.25 + max(0, 1-(hour-14)*(hour-14)/60)
 		if step > time.Hour {
 			weight *= 60
 		}
 		var all sums
-		var parts []object
+		var byReason []object
 		made := quarter(r, weight)
 		for _, reason := range []string{"-", "retry_marked", "owed", "twin", "key", "within_ttl", "attempts_exhausted", "ambiguous"} {
 			s, ok := made[reason]
@@ -146,12 +166,12 @@ func (f *fake) series(since time.Time, step time.Duration, by string) (points []
 			groups[reason] = g
 			part := s.json()
 			part["reason"] = reason
-			parts = append(parts, part)
+			byReason = append(byReason, part)
 		}
 		total.add(all)
 		point := object{"at": at.Format(time.RFC3339), "total": all.json()}
 		if by != "" {
-			point["groups"] = parts
+			point["groups"] = byReason
 		}
 		points = append(points, point)
 	}
@@ -228,12 +248,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case f.token != "" && r.Header.Get("Authorization") != "Bearer "+f.token:
 		f.refuse(w, 401, "the admin listener needs auth.admin_token as Authorization: Bearer", "", "invalid_api_key")
 		return
+	case strings.HasPrefix(r.URL.Path, "/api/test/"): // one of the page's modules, by itself
+		http.ServeFile(w, r, "../../web/app/"+path.Base(r.URL.Path))
+		return
 	case f.broken:
 		f.refuse(w, 503, f.name("the store can't be read: connection refused"), "", "store_unavailable")
 		return
 	}
 	q := r.URL.Query()
-	since, step := f.now.Add(-24*time.Hour), 15*time.Minute
+	since, until, step := f.now.Add(-24*time.Hour), f.now, 15*time.Minute
 	named := "quarter"
 	switch q.Get("since") {
 	case "7d":
@@ -243,25 +266,34 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "1h":
 		since, step, named = f.now.Add(-time.Hour), time.Minute, "minute"
 	}
+	if at, err := time.Parse(time.RFC3339, q.Get("since")); err == nil {
+		since = at.UTC()
+	}
+	if at, err := time.Parse(time.RFC3339, q.Get("until")); err == nil {
+		until = at.UTC()
+	}
+	if wait := f.held(r.URL.Path); wait != nil {
+		<-wait
+	}
 	zone := cmp.Or(q.Get("zone"), "UTC")
-	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/"), "/")
 	if r.Method == http.MethodPost {
-		f.change(w, r, path)
+		f.change(w, r, parts)
 		return
 	}
-	switch path[0] {
+	switch parts[0] {
 	case "summary":
-		_, total, _ := f.series(since, step, "")
-		f.answer(w, f.summary(total, since, zone))
+		_, total, _ := f.series(since, until, step, "")
+		f.answer(w, f.summary(total, since, until, zone))
 	case "series":
-		points, _, _ := f.series(since, step, q.Get("by"))
-		f.answer(w, object{"since": since.Format(time.RFC3339), "until": f.now.Format(time.RFC3339), "zone": zone, "step": named, "points": points})
+		points, _, _ := f.series(since, until, step, q.Get("by"))
+		f.answer(w, object{"since": since.Format(time.RFC3339), "until": until.Format(time.RFC3339), "zone": zone, "step": named, "points": points})
 	case "pulse":
 		f.answer(w, f.pulse(since))
 	case "report":
-		f.report(w, q.Get("by"), q.Get("monthly"), q.Get("retry_rate"), since, step, zone)
+		f.report(w, q, since, until, step, zone)
 	case "requests":
-		if len(path) > 1 {
+		if len(parts) > 1 {
 			one := f.request(8)
 			one["timeline"] = []object{}
 			f.answer(w, one)
@@ -269,8 +301,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		f.requests(w, q.Get("q"), q.Get("cursor"), q.Get("outcome"), q.Get("limit"))
 	case "records":
-		if len(path) > 1 {
-			f.record(w, path[1])
+		if len(parts) > 1 {
+			f.record(w, parts[1])
 			return
 		}
 		f.answer(w, object{"records": f.doubts()})
@@ -291,7 +323,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (f *fake) summary(total sums, since time.Time, zone string) object {
+func (f *fake) summary(total sums, since, until time.Time, zone string) object {
 	doubts := len(f.doubts())
 	var priced any = 0.9612
 	if f.empty {
@@ -300,7 +332,7 @@ func (f *fake) summary(total sums, since time.Time, zone string) object {
 	t := total.json()
 	t["unknown_writes_open"] = doubts
 	return object{
-		"since": since.Format(time.RFC3339), "until": f.now.Format(time.RFC3339), "zone": zone, "total": t, "priced_share": priced, "doubts": doubts,
+		"since": since.Format(time.RFC3339), "until": until.Format(time.RFC3339), "zone": zone, "total": t, "priced_share": priced, "doubts": doubts,
 		"durability": "strict", "draining": false, "store": "ok", "version": "v0.9.2", "uptime_ms": 273_660_000, "mock": true, "data_address": "http://127.0.0.1:8080",
 	}
 }
@@ -330,8 +362,9 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-func (f *fake) report(w http.ResponseWriter, by, monthly, rate string, since time.Time, step time.Duration, zone string) {
-	_, total, reasons := f.series(since, step, "reason")
+func (f *fake) report(w http.ResponseWriter, q url.Values, since, until time.Time, step time.Duration, zone string) {
+	by, monthly, rate := q.Get("by"), q.Get("monthly"), q.Get("retry_rate")
+	_, total, reasons := f.series(since, until, step, "reason")
 	groups := []object{}
 	names := map[string][]string{
 		"model": {"gpt-4.1", "claude-sonnet-4.5", "deepseek-v3.2", "meta-llama/llama-4-maverick", "text-embedding-3-small", "-"}, "user": {"ada", "grace", "สมชาย", "user_4211", "-"},
@@ -366,7 +399,13 @@ func (f *fake) report(w http.ResponseWriter, by, monthly, rate string, since tim
 			groups = append(groups, g)
 		}
 	}
-	out := object{"since": since.Format(time.RFC3339), "until": f.now.Format(time.RFC3339), "zone": zone, "total": total.json(), "groups": groups}
+	if q.Get("format") == "csv" {
+		w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+		w.Header().Set("Content-Disposition", `attachment; filename="oncegate-report.csv"`)
+		fmt.Fprint(w, "day,requests\r\n")
+		return
+	}
+	out := object{"since": since.Format(time.RFC3339), "until": until.Format(time.RFC3339), "zone": zone, "total": total.json(), "groups": groups}
 	if monthly != "" {
 		n, err := strconv.ParseInt(monthly, 10, 64)
 		part, err2 := strconv.ParseFloat(rate, 64)
@@ -412,9 +451,9 @@ func (f *fake) stream(w http.ResponseWriter, r *http.Request) {
 	f.streams = append(f.streams, r.Header.Get("Last-Event-ID"))
 	f.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
-	_, total, _ := f.series(f.now.Add(-24*time.Hour), 15*time.Minute, "")
-	summary, _ := json.Marshal(f.summary(total, f.now.Add(-24*time.Hour), "UTC"))
-	fmt.Fprintf(w, "retry: 200\n\nid: 1\nevent: summary\ndata: %s\n\n", summary)
+	_, total, _ := f.series(f.now.Add(-24*time.Hour), f.now, 15*time.Minute, "")
+	summary, _ := json.Marshal(f.summary(total, f.now.Add(-24*time.Hour), f.now, "UTC"))
+	fmt.Fprintf(w, "retry: 50\n\nid: 1\nevent: summary\ndata: %s\n\n", summary)
 	flush := http.NewResponseController(w)
 	flush.Flush()
 	for {
