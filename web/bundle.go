@@ -23,7 +23,7 @@ var libraries = []struct{ name, file string }{
 
 // modules are the page's own. Each comes after those that it imports.
 var modules = []string{
-	"library", "money", "words", "address", "api", "live", "parts", "chart", "charts", "savings",
+	"library", "money", "calendar", "words", "address", "api", "live", "parts", "chart", "charts", "savings",
 	"overview", "filters", "requests", "timeline", "record", "tools", "doubt", "targets", "ledger", "keys", "shell",
 }
 

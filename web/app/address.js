@@ -1,6 +1,7 @@
 // The page's whole state stands in its address.
 import { signal } from "./library.js";
-import { midnight, zone } from "./words.js";
+import { midnight } from "./calendar.js";
+import { zone } from "./words.js";
 
 export const dimensions = ["outcome", "reason", "operation", "model", "provider", "tool", "user", "key"];
 // What goes along when one page leads to another.
@@ -44,4 +45,4 @@ export function range(query = here.value.query) {
 
 export const filters = (query = here.value.query) => Object.fromEntries(dimensions.map((d) => [d, query[d]]));
 
-export const ask = (path, query) => write(path, query);
+export const ask = (path, query = {}) => write(path, query);

@@ -1,6 +1,7 @@
 // A chart over time, which is a table too. Bars are stacked, lines are not.
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./library.js";
-import { clock, day, midnight, minute, zone } from "./words.js";
+import { midnight } from "./calendar.js";
+import { clock, day, minute, zone } from "./words.js";
 import { here, set } from "./address.js";
 
 // In pixels: the drawing, and what the axes take of it.

@@ -49,10 +49,10 @@ function Deciding({ deed, list, onClose }) {
     <ul class="picked">${list.map((r) => html`<li><b><${Text} of=${r.tool} most=${30} /></b> <${Write} r=${r} /> <span class="note">sent <${Age} at=${r.dispatched || r.claimed} /> ago</span>
       ${result(r) && html`<p class=${result(r).ok ? "good" : "warn"} role="status"><${Icon} name=${result(r).ok ? "closed" : "open"} /> <${Text} of=${result(r).text} most=${300} /></p>`}</li>`)}</ul>
     ${state.results
-      ? html`<p class="buttons"><button type="button" class="main" autofocus onClick=${onClose}>Close</button></p>`
+      ? html`<p class="buttons"><button type="button" class="main" onClick=${onClose}>Close</button></p>`
       : html`<form class="stack" onSubmit=${go}>
           <p>${about.then}</p>
-          <label>How do you know? <input name="reason" required maxlength="1000" autofocus placeholder=${deed === "probe" ? "Why it is asked now" : "Found in the payee's list of payments"} /></label>
+          <label>How do you know? <input name="reason" required maxlength="1000" placeholder=${deed === "probe" ? "Why it is asked now" : "Found in the payee's list of payments"} /></label>
           ${state.error && html`<p class="fault" role="alert">${state.error.message}</p>`}
           <p class="note">This goes to the audit, with the reason.</p>
           <p class="buttons"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="main" disabled=${state.busy}>${state.busy ? "…" : about.does}</button></p>

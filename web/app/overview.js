@@ -21,13 +21,17 @@ export function Overview() {
   const lumped = series.data?.points.some((p) => p.groups?.some((g) => g.reason === "other"));
   const report = useAnswer(lumped ? ask("/api/report", { ...where, by: "reason" }) : null, { live: true });
   const groups = lumped ? report.data?.groups : series.data?.points.flatMap((p) => p.groups || []);
+  // One store that is away is one fault, not five.
+  const all = [summary, series, pulse, targets, report];
+  const faults = all.filter((a, i) => a.error && all.findIndex((b) => b.error?.message === a.error.message) === i);
   const filtered = Object.values(filters()).some(Boolean);
   return html`
     <h1 class="unseen">Overview</h1>
     <${Filters} />
-    <${Answer} of=${summary}>${(s) => (s.total.requests === 0 && !filtered ? html`<${Empty} summary=${s} />` : html`<${Head} summary=${s} />`)}<//>
+    ${faults.map((a) => html`<${Fault} error=${a.error} old=${a.data} />`)}
+    <${Answer} of=${summary} told>${(s) => (s.total.requests === 0 && !filtered ? html`<${Empty} summary=${s} />` : html`<${Head} summary=${s} />`)}<//>
     ${summary.data && summary.data.total.requests === 0 && !filtered ? null : html`
-    <${Answer} of=${series} lines=${6}>${(s) => html`
+    <${Answer} of=${series} lines=${6} told>${(s) => html`
       <${MoneyChart} series=${s} />
       ${s.step === "day" && html`<p class="note">Beyond 90 days the ledger keeps whole days, cut in ${s.zone}.</p>`}
     `}<//>
@@ -36,10 +40,8 @@ export function Overview() {
       ${pulse.data && series.data && html`<${FaultChart} pulse=${pulse.data} range=${pulsed(series.data)} />`}
     </div>
     ${pulse.data && series.data && html`<${PaceChart} pulse=${pulse.data} range=${pulsed(series.data)} />`}
-    <${Fault} error=${pulse.error} old=${pulse.data} />
-    <${Answer} of=${targets} lines=${1}>${(t) => html`<${Strip} targets=${t.targets} />`}<//>
-    ${groups && html`<${Savings} sums=${byReason(groups)} />`}
-    <${Fault} error=${report.error} old=${report.data} />`}
+    <${Answer} of=${targets} lines=${1} told>${(t) => html`<${Strip} targets=${t.targets} />`}<//>
+    ${groups && html`<${Savings} sums=${byReason(groups)} />`}`}
   `;
 }
 
@@ -100,7 +102,7 @@ function Step({ n, title, children, text }) {
 function Empty({ summary }) {
   const [state, setState] = useState({});
   const at = summary.data_address || "http://127.0.0.1:8080";
-  const model = summary.mock ? "mock" : "gpt-4.1";
+  const model = summary.mock ? "mock" : "YOUR_MODEL";
   const demo = () => {
     setState({ busy: true });
     post("/api/demo", {}).then((done) => { setState({ done }); again(); }, (error) => setState({ error }));

@@ -86,10 +86,11 @@ export function Fault({ error, old }) {
 
 // Answer shows what was asked for: its fault, old figures while new ones come,
 // or nothing yet.
-export function Answer({ of, lines = 4, children }) {
+// told: its fault is shown elsewhere.
+export function Answer({ of, lines = 4, told: elsewhere, children }) {
   const { data, error, loading } = of;
   return html`<div class=${"answer" + (loading && data ? " loading" : "")} aria-busy=${loading}>
-    <${Fault} error=${error} old=${data} />
+    ${!elsewhere && html`<${Fault} error=${error} old=${data} />`}
     ${data ? children(data) : !error && html`<div class="coming" role="status"><span class="unseen">Loading</span>${Array.from({ length: lines }, () => html`<i></i>`)}</div>`}
   </div>`;
 }
@@ -109,6 +110,7 @@ export function Dialog({ title, onClose, children, wide }) {
   useEffect(() => {
     const before = document.activeElement;
     ref.current.showModal();
+    ref.current.querySelector("input")?.focus();
     return () => before && before.isConnected && before.focus();
   }, []);
   return html`<dialog ref=${ref} class=${wide ? "wide" : ""} aria-label=${title} onCancel=${(e) => { e.preventDefault(); onClose(); }} onClick=${(e) => e.target === ref.current && onClose()}>

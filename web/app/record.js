@@ -73,7 +73,7 @@ function Forgetting({ name, onClose }) {
   return html`<${Dialog} title="Forget this record?" onClose=${onClose}>
     <p>Its answer goes, and the next request of its key runs anew and is billed. The ledger stays as it is.</p>
     <form class="stack" onSubmit=${forget}>
-      <label>Why <input name="reason" required maxlength="1000" autofocus /></label>
+      <label>Why <input name="reason" required maxlength="1000" /></label>
       ${state.error && html`<p class="fault" role="alert">${state.error.message}</p>`}
       <p class="buttons"><button type="button" onClick=${onClose}>Keep it</button><button type="submit" class="danger" disabled=${state.busy}>Forget</button></p>
     </form>

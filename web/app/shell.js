@@ -79,7 +79,7 @@ function Token() {
     <h1>The token, please</h1>
     <p>This gateway's admin listener is guarded by <code>auth.admin_token</code>. It is kept in this tab only, until the tab is closed.</p>
     ${token() && html`<p class="fault" role="alert">That was not the token.</p>`}
-    <label>Token <input type="password" name="token" autocomplete="off" required autofocus /></label>
+    <label>Token <input type="password" name="token" autocomplete="off" required ref=${(el) => el && !el.value && el.focus()} /></label>
     <button type="submit" class="main">Show the dashboard</button>
   </form></main>`;
 }

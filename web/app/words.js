@@ -1,5 +1,6 @@
 // How numbers, times and the gateway's own words are written for people.
 import { signal } from "./library.js";
+import { format, known } from "./calendar.js";
 
 // home is the zone of the gateway's configuration, and zone the one that this
 // page shows times in.
@@ -34,21 +35,6 @@ export function size(bytes) {
   return (bytes / (1 << 20)).toPrecision(3) + " MiB";
 }
 
-const formats = new Map();
-function format(name, options) {
-  const key = name + JSON.stringify(options);
-  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat("en-GB", { timeZone: name, ...options }));
-  return formats.get(key);
-}
-const known = (name) => {
-  try {
-    format(name, {});
-    return name;
-  } catch {
-    return "UTC";
-  }
-};
-
 export const clock = (t) => format(known(zone.value), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(t);
 export const day = (t) => format(known(zone.value), { day: "numeric", month: "short" }).format(t);
 export const minute = (t) => format(known(zone.value), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(t);
@@ -58,20 +44,6 @@ export const full = (t) => format(known(zone.value), { dateStyle: "medium", time
 export function moment(t) {
   t = new Date(t);
   return day(t) === day(new Date()) ? clock(t) : day(t) + ", " + clock(t);
-}
-
-// midnight is when the day began in a zone, as a time by RFC 3339.
-export function midnight(name, t = Date.now()) {
-  const f = format(known(name), { year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-  const wall = (at) => {
-    const p = Object.fromEntries(f.formatToParts(at).map((x) => [x.type, Number(x.value)]));
-    return Date.UTC(p.year, p.month - 1, p.day, p.hour, p.minute, p.second);
-  };
-  const start = Math.floor(wall(t) / 86400e3) * 86400e3;
-  // Twice, for a day on which the clocks change.
-  let at = start - (wall(t) - Math.floor(t / 1000) * 1000);
-  at -= wall(at) - start;
-  return new Date(at).toISOString().replace(".000Z", "Z");
 }
 
 export const outcomes = {
