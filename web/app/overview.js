@@ -5,7 +5,7 @@ import { compact, count, took } from "./words.js";
 import { ask, filters, here, range, to } from "./address.js";
 import { again, post, useAnswer } from "./api.js";
 import { lastDay } from "./live.js";
-import { Answer, Copy, Fault, Icon, Money } from "./parts.js";
+import { Answer, Copy, Fault, Icon, Money, Text } from "./parts.js";
 import { FaultChart, MoneyChart, OutcomeChart, PaceChart } from "./charts.js";
 import { byReason, Savings } from "./savings.js";
 import { Filters } from "./filters.js";
@@ -89,7 +89,7 @@ function Strip({ targets }) {
   return html`<section aria-labelledby="h-breakers">
     <header><h2 id="h-breakers">Breakers</h2></header>
     <ul class="strip">${targets.map((t) => html`<li class=${"breaker " + t.breaker.state}>
-      <a href=${to("/targets") + "#" + encodeURIComponent(t.target)}><${Icon} name=${t.breaker.state} /><bdi>${t.target}</bdi> <b>${breakers[t.breaker.state] || t.breaker.state}</b>${t.breaker.state === "open" && " · " + took(t.breaker.half_open_in * 1e3)}</a>
+      <a href=${to("/targets") + "#" + encodeURIComponent(t.target)}><${Icon} name=${t.breaker.state} /><${Text} of=${t.target} most=${60} /> <b>${breakers[t.breaker.state] || t.breaker.state}</b>${t.breaker.state === "open" && " · " + took(t.breaker.half_open_in * 1e3)}</a>
     </li>`)}</ul>
   </section>`;
 }
