@@ -35,7 +35,16 @@ clock() { compgen -G '/usr/lib*/*/faketime/libfaketime.so.1' || compgen -G '/usr
 servers && clock || install redis-server libfaketime
 servers || left_out+=("the tests on Redis: there is no redis-server or redis-cli")
 clock || left_out+=("the tests of cache/redis: there is no libfaketime")
-servers && clock || mapfile -t packages < <(go list ./... | grep -v '/cache/redis$')
+
+# The dashboard is looked at in a real browser.
+browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null
+browser || install chromium
+browser || left_out+=("the tests of the dashboard: there is no chromium")
+
+skip=()
+servers && clock || skip+=(-e '/cache/redis$')
+browser || skip+=(-e '/test/browser$')
+[ ${#skip[@]} = 0 ] || mapfile -t packages < <(go list ./... | grep -v "${skip[@]}")
 
 # What fuzzes is built once for a package; go test would build it for each test.
 bin=$(mktemp -d)

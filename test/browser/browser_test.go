@@ -32,8 +32,11 @@ func TestMain(m *testing.M) {
 		}
 	}
 	if program == "" {
-		fmt.Fprintln(os.Stderr, "there is no chromium: run test/run.sh, or apt-get install chromium")
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, "left out: the tests of the dashboard: there is no chromium: run test/run.sh, or apt-get install chromium")
+		if os.Getenv("CI") == "true" {
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.WindowSize(1360, 900))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)

@@ -24,25 +24,25 @@ func (f *fake) record(w http.ResponseWriter, name string) {
 	leader["attempts"] = 2
 	replayed := func(n int, after time.Duration, outcome, reason string) object {
 		r := f.request(n)
-		r["at"], r["outcome"], r["reason"], r["billed"], r["saved"], r["record"], r["upstream_ms"] = f.ago(40*time.Minute-after), outcome, reason, "0", "0.005382", name, nil
+		r["at"], r["outcome"], r["reason"], r["billed"], r["saved"], r["record"], r["upstream_ms"], r["took_ms"] = f.ago(40*time.Minute-after), outcome, reason, nil, "0.005382", name, 0, 0.4
 		return r
 	}
-	leader["at"], leader["record"] = f.ago(40*time.Minute), name
+	leader["at"], leader["record"], leader["took_ms"] = f.ago(40*time.Minute-1828*time.Millisecond), name, 1828
 	f.answer(w, object{
 		"key": name, "state": "completed", "model": "gpt-4.1", "operation": "chat", "principal": "research", "user": "ada", "fence": 1,
 		"claimed": f.ago(40 * time.Minute), "dispatched": f.ago(40 * time.Minute), "settled": f.ago(40*time.Minute - 1900*time.Millisecond), "expires": f.ago(-20 * time.Minute), "status": 200,
 		"size": 2481, "sha256": key(77),
 		"sentence": "Ran once on openai/gpt-4.1 after one retry of a 503, and its answer was given 3 times more: to a twin in flight and to two marked retries.",
 		"timeline": []object{
-			{"at_ms": 0.2, "what": "claimed", "result": "fence 1"},
+			{"at_ms": 0.2, "what": "claimed", "fence": 1},
 			{"at_ms": 0.6, "what": "attempt", "target": "openai/gpt-4.1", "status": 503, "result": "unavailable", "ms": 210},
 			{"at_ms": 210.6, "what": "wait", "ms": 412, "of_ms": 500},
 			{"at_ms": 622.9, "what": "attempt", "target": "openai/gpt-4.1", "status": 200, "result": "ok", "ms": 1204},
 			{"at_ms": 1826.9, "what": "answered", "status": 200},
 			{"at_ms": 1828.1, "what": "stored", "ms": 1.4},
 		},
-		"requests": []object{replayed(12, 9*time.Minute, "replayed", "retry_marked"), replayed(2, 4*time.Second, "replayed", "retry_marked"), replayed(3, 700*time.Millisecond, "coalesced", "twin"), leader},
-		"price": object{"model": "gpt-4.1", "source": "table of 2026-11-02", "rates": object{"input": "2", "cached_input": "0.5", "cache_write_5m": nil, "cache_write_1h": nil, "output": "8"},
+		"requests": []object{replayed(12, 9*time.Minute, "replayed", "retry_marked"), replayed(2, 4*time.Second, "replayed", "retry_marked"), replayed(3, 1827*time.Millisecond, "coalesced", "twin"), leader},
+		"price": object{"model": "gpt-4.1", "source": "table", "rates": object{"input": "2", "cached_input": "0.5", "cache_write_5m": nil, "cache_write_1h": nil, "output": "8"},
 			"tokens": object{"input": 1843, "cached": 1024, "cache_write_5m": 0, "cache_write_1h": 0, "output": 292, "reasoning": 128}, "cost": "0.004486"},
 		"events": []object{},
 	})
@@ -57,7 +57,7 @@ func (f *fake) write(name string) object {
 			{"at": f.ago(3 * time.Hour), "what": "claimed", "fence": 1}, {"at": f.ago(3 * time.Hour), "what": "dispatched", "fence": 1},
 			{"at": f.ago(3*time.Hour - 30*time.Second), "what": "unknown", "fence": 1, "reason": f.name("the connection was closed after 412 bytes were sent")},
 		},
-		"timeline": []object{{"at_ms": 0.3, "what": "claimed", "result": f.name("fence 1")}, {"at_ms": 2.1, "what": "attempt", "target": f.name("payments"), "result": f.name("broken"), "ms": 30000}, {"at_ms": 30002, "what": "answered", "status": 424, "result": "unknown"}},
+		"timeline": []object{{"at_ms": 0.3, "what": "claimed", "fence": 1}, {"at_ms": 2.1, "what": "attempt", "target": f.name("payments"), "result": f.name("broken"), "ms": 30000}, {"at_ms": 30002, "what": "answered", "status": 424, "result": "unknown"}},
 		"requests": []object{f.request(10)}, "price": nil,
 	}
 }

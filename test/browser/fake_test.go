@@ -196,20 +196,20 @@ func (f *fake) request(n int) object {
 	r := object{
 		"at": f.now.Add(-time.Duration(n*n*37+n*11) * time.Second).Format("2006-01-02T15:04:05.000Z"), "id": fmt.Sprintf("req_%06d", 991200-n), "outcome": k.outcome, "reason": k.reason,
 		"operation": k.operation, "model": k.model, "tool": k.tool, "user": []string{"ada", "grace", "", "สมชาย", "user_4211"}[n%5], "key": []string{"research", "checkout", "support"}[n%3],
-		"record": key(n % 23), "status": 200, "attempts": 1 + n%3/2, "took_ms": 812.4 + float64(n), "upstream_ms": 811.9 + float64(n), "overhead_ms": 0.31 + float64(n%7)/10,
-		"tokens": object{"input": 1843 + n, "output": 212 + n*3, "cached": 1024}, "billed": "0.005382", "saved": "0", "target": "openai/" + k.model, "left": n%13 == 12,
+		"record": key(n % 23), "status": 200, "attempts": 1 + n%3/2, "provider": "openai", "took_ms": 812.4 + float64(n), "upstream_ms": 811.9 + float64(n), "overhead_ms": 0.31 + float64(n%7)/10,
+		"tokens": object{"input": 1843 + n, "output": 212 + n*3, "cached": 1024}, "billed": "0.005382", "saved": nil, "target": "openai/" + k.model, "left": n%13 == 12,
 	}
 	if k.outcome == "replayed" || k.outcome == "coalesced" {
-		r["billed"], r["saved"], r["attempts"], r["upstream_ms"] = "0", "0.005382", 0, nil
+		r["billed"], r["saved"], r["attempts"], r["upstream_ms"], r["overhead_ms"], r["took_ms"] = nil, "0.005382", 0, 0, 0, 0.4
 	}
 	if k.tool != "" {
 		r["tokens"], r["billed"], r["saved"], r["status"] = nil, nil, nil, 201
 	}
 	switch k.outcome {
 	case "failed":
-		r["status"], r["attempts"], r["billed"] = 503, 3, "0"
+		r["status"], r["attempts"], r["billed"], r["tokens"] = 503, 3, nil, nil
 	case "refused":
-		r["status"], r["attempts"], r["record"], r["upstream_ms"] = 422, 0, "", nil
+		r["status"], r["attempts"], r["record"], r["upstream_ms"], r["overhead_ms"] = 422, 0, "", 0, 0
 	case "unknown":
 		r["status"] = 424
 	}

@@ -82,13 +82,16 @@ function Drawing({ xs, series, stacked, log, axis, step, span, at, onAt, label }
     });
     for (const s of lines) {
       let d = "";
-      let down = false;
+      let alone = "";
+      const has = (i) => i < xs.length && s.drawn[i] !== null && s.drawn[i] !== undefined && !(log && s.drawn[i] <= 0);
       xs.forEach((t, i) => {
-        const v = s.drawn[i];
-        if (v === null || v === undefined || (log && v <= 0)) return (down = false);
-        d += (down ? "L" : "M") + r(middle(t)) + " " + r(rise(v)) + (down ? "" : "h0");
-        down = true;
+        if (!has(i)) return;
+        const at = r(middle(t)) + " " + r(rise(s.drawn[i]));
+        const joins = i > 0 && has(i - 1);
+        if (!joins && !has(i + 1)) alone += "M" + at + "h0";
+        else d += (joins ? "L" : "M") + at;
       });
+      if (alone) paths.push(html`<path class=${"alone c-" + s.color} d=${alone} />`);
       paths.push(html`<path class=${"line c-" + s.color + (s.style ? " " + s.style : "")} d=${d} />`);
     }
     return html`

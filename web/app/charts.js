@@ -4,7 +4,7 @@ import { addUp, dollars, drawn, pico } from "./money.js";
 import { compact, count, outcomes, took } from "./words.js";
 import { Chart } from "./chart.js";
 
-const STEPS = { minute: 60, quarter: 900, day: 86400 };
+const STEPS = { minute: 60, quarter: 900, hour: 3600, day: 86400 };
 // A chart has room for this many bars.
 const BARS = 120;
 
@@ -65,7 +65,7 @@ const FAULTS = [["429", "429", "refused"], ["5xx", "5xx", "failed"], ["timeout",
 
 export function FaultChart({ pulse, range }) {
   const made = useMemo(() => {
-    const s = gathered(pulse.points, 60, ...range, (ps) => {
+    const s = gathered(pulse.points, STEPS[pulse.step] || 60, ...range, (ps) => {
       const row = Object.fromEntries(FAULTS.map(([n]) => [n, ps.reduce((sum, p) => sum + (p.attempts[n] || 0), 0)]));
       return { ...row, retries: ps.reduce((sum, p) => sum + p.retries, 0), ok: ps.reduce((sum, p) => sum + (p.attempts.ok || 0), 0) };
     });
@@ -82,17 +82,18 @@ export function FaultChart({ pulse, range }) {
   return html`<${Chart} id="faults" title="Upstream errors" ...${rest} empty=${empty} stacked axis=${whole} note="this node" />`;
 }
 
-// GAP is how many seconds without a call break a line.
-const GAP = 300;
+// GAP is how many steps without a call break a line.
+const GAP = 5;
 
 export function PaceChart({ pulse, range }) {
   const made = useMemo(() => {
     const xs = [];
     const rows = [];
+    const step = STEPS[pulse.step] || 60;
     for (const p of pulse.points) {
       const t = seconds(p.at);
-      if (xs.length && t - xs[xs.length - 1] > GAP) {
-        xs.push(xs[xs.length - 1] + 60);
+      if (xs.length && t - xs[xs.length - 1] > GAP * step) {
+        xs.push(xs[xs.length - 1] + step);
         rows.push({});
       }
       xs.push(t);
@@ -102,11 +103,11 @@ export function PaceChart({ pulse, range }) {
       const last = rows.findLast((r) => r[n] > 0);
       return { label, color, drawn: rows.map((r) => r[n] || null), text: (i) => took(rows[i][n]), all: last ? took(last[n]) : "–", ...more };
     };
-    return { xs, span: range, step: 60, series: [
+    return { xs, span: [Math.min(range[0], xs[0] ?? range[0]), Math.max(range[1], (xs[xs.length - 1] ?? 0) + step)], step, series: [
       line("up99", "Upstream p99", "executed", { style: "faint" }), line("up50", "p50", "executed"),
       line("op99", "Overhead p99", "saved", { style: "faint" }), line("op50", "p50", "saved"),
     ] };
   }, [pulse, ...range]);
-  const empty = !pulse.points.length && "No call was timed in this time.";
-  return html`<${Chart} id="pace" title="Overhead and upstream time" ...${made} empty=${empty} log axis=${took} note="last minute, this node" />`;
+  const empty = pulse.points.every((p) => !(p.overhead_ms?.p50 >= 0 || p.upstream_ms?.p50 >= 0)) && "No call was timed in this time.";
+  return html`<${Chart} id="pace" title="Overhead and upstream time" ...${made} empty=${empty} log axis=${took} note="the newest, this node" />`;
 }

@@ -4,7 +4,7 @@ import { decimal, pico, share } from "./money.js";
 import { count } from "./words.js";
 import { ask, changed, filters, here, range, set, to } from "./address.js";
 import { headers, refusal, token, useAnswer } from "./api.js";
-import { Answer, Choice, Money, Nothing, Num, Text, Time } from "./parts.js";
+import { Answer, Choice, Money, Nothing, Num, Sum, Text, Time } from "./parts.js";
 import { Filters } from "./filters.js";
 
 const BY = [["day", "Day"], ["model", "Model"], ["user", "User"], ["key", "Key"], ["tool", "Tool"], ["provider", "Provider"], ["operation", "Operation"], ["outcome", "Outcome"], ["reason", "Reason"]];
@@ -32,8 +32,8 @@ function Download({ address, name, children }) {
 function Sums({ s, head, kind }) {
   return html`<tr class=${kind}>
     <th scope="row">${head}</th><td class="n"><${Num} n=${s.requests} /></td><td class="n"><${Num} n=${s.saved.requests} /></td>
-    <td class="n"><${Num} n=${s.billed.tokens.input + s.billed.tokens.output} /></td><td class="n"><${Money} usd=${s.billed.usd} /></td>
-    <td class="n"><${Money} usd=${s.saved.usd} /></td><td class="n">${share(pico(s.saved.usd), pico(s.billed.usd) + pico(s.saved.usd))}</td>
+    <td class="n"><${Num} n=${s.billed.tokens.input + s.billed.tokens.output} /></td><td class="n"><${Sum} usd=${s.billed.usd} unpriced=${s.unpriced_requests} /></td>
+    <td class="n"><${Sum} usd=${s.saved.usd} unpriced=${s.saved.requests && s.unpriced_requests} /></td><td class="n">${share(pico(s.saved.usd), pico(s.billed.usd) + pico(s.saved.usd))}</td>
     <td class="n"><${Num} n=${s.unpriced_requests} /></td><td class="n"><${Num} n=${s.duplicate_writes_prevented} /></td>
   </tr>`;
 }
@@ -71,7 +71,7 @@ function WhatIf() {
       <label>of which <input name="rate" inputmode="decimal" defaultValue=${+(Number(rate) * 100).toFixed(4)} size="4" required /> % are asked for again</label><button type="submit">Reckon</button></form>
     <${Answer} of=${answer} lines=${2}>${(data) => (data.what_if?.lines.length ? html`<div class="scroll" tabindex="0" role="region" aria-label="What if"><table>
       <thead><tr><th scope="col">Model</th><th scope="col" class="n">A call</th><th scope="col" class="n">A month without</th><th scope="col" class="n">With oncegate</th><th scope="col" class="n">Saved</th></tr></thead>
-      <tbody>${data.what_if.lines.map((l) => html`<tr><th scope="row"><${Text} of=${l.name} most=${50} /></th>${["usd_call", "usd_without", "usd_with", "usd_saved"].map((f) => html`<td class="n"><${Money} usd=${l[f]} /></td>`)}</tr>`)}</tbody>
+      <tbody>${data.what_if.lines.filter((l) => l.name !== "-").map((l) => html`<tr><th scope="row"><${Text} of=${l.name} most=${50} /></th>${["usd_call", "usd_without", "usd_with", "usd_saved"].map((f) => html`<td class="n"><${Money} usd=${l[f]} /></td>`)}</tr>`)}</tbody>
     </table></div><p class="note">By the mean price of this range's billed calls. A model of which some calls have no price has none here.</p>` : html`<${Nothing}>No call was billed in this range: there is nothing to reckon with.<//>`)}<//></section>`;
 }
 
@@ -90,7 +90,7 @@ function Prices() {
         <p class="note">Dollars a million tokens. The table is of ${data.table.date}, ${aged(data.table.date)} old; its source: <${Text} of=${data.table.source} most=${120} />.</p>
         ${data.prices.length ? html`<div class="scroll" tabindex="0" role="region" aria-label="Prices"><table>
           <thead><tr><th scope="col">Model</th><th scope="col">From</th><th scope="col" class="n">Input</th><th scope="col" class="n">Output</th><th scope="col" class="n">Cached input</th><th scope="col" class="n">Cache write, 5 min</th><th scope="col" class="n">Cache write, 1 h</th></tr></thead>
-          <tbody>${data.prices.map((p) => html`<tr><th scope="row"><${Text} of=${p.model} /></th><td>${p.source === "config" ? "configuration" : html`<${Text} of=${p.source} />`}</td>${["input", "output", "cached_input", "cache_write_5m", "cache_write_1h"].map((f) => html`<td class="n">${p[f] === null || p[f] === undefined ? html`<span class="none">–</span>` : "$" + decimal(pico(p[f]))}</td>`)}</tr>`)}</tbody>
+          <tbody>${data.prices.map((p) => html`<tr><th scope="row"><${Text} of=${p.model} />${p.vendor && html`<span class="why"><${Text} of=${p.vendor} most=${30} /></span>`}</th><td>${p.varies && html`<span class="warn" title="By hour, day or size of the input; this is what holds now, for little input">varies</span> `}${p.source === "config" ? "configuration" : html`<${Text} of=${p.source} />`}</td>${["input", "output", "cached_input", "cache_write_5m", "cache_write_1h"].map((f) => html`<td class="n">${p[f] === null || p[f] === undefined ? html`<span class="none">–</span>` : "$" + decimal(pico(p[f]))}</td>`)}</tr>`)}</tbody>
         </table></div>` : html`<${Nothing}>No model of the table has this in its name.<//>`}
         <nav class="pages" aria-label="Pages of prices">${q.prices && html`<a href=${changed({ prices: undefined })}>← First</a>`}${data.next && html`<a href=${changed({ prices: data.next })}>More →</a>`}</nav>
       </section>`}<//>`;

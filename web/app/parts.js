@@ -39,6 +39,11 @@ export function Money({ usd, none = "unpriced" }) {
   return html`<data class="money" value=${decimal(p)} title=${"$" + decimal(p)}>${dollars(p)}</data>`;
 }
 
+// Sum is money that was added up. Where nothing of it had a price it is not $0.
+export function Sum({ usd, unpriced }) {
+  return unpriced > 0 && pico(usd) === 0n ? html`<span class="none" title=${count(unpriced) + " requests have no price"}>unpriced</span>` : html`<${Money} usd=${usd} />`;
+}
+
 export function Time({ at, whole }) {
   if (!at) return html`<span class="none">–</span>`;
   return html`<time datetime=${at} title=${full(new Date(at)) + " · " + at}>${whole ? full(new Date(at)) : moment(at)}</time>`;

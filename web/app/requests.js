@@ -13,6 +13,11 @@ const TAIL = 200;
 
 export const detail = (r) => (r.record ? to("/records/" + r.record) : to("/requests/" + encodeURIComponent(r.id)));
 
+// shared says whether a request was given another's answer, called whether it
+// made a call of its own.
+export const shared = (r) => r.outcome === "coalesced" || r.outcome === "replayed";
+export const called = (r) => !shared(r) && r.upstream_ms > 0;
+
 export function tokens(t) {
   if (!t) return html`<span class="none">–</span>`;
   return html`<span title=${`${count(t.input)} input${t.cached ? `, of which ${count(t.cached)} from the provider's own prompt cache` : ""}; ${count(t.output)} output`}>${count(t.input)}<span class="sep"> / </span>${count(t.output)}</span>`;
@@ -31,10 +36,10 @@ function Row({ r, fresh }) {
     <td><${Text} of=${r.tool || r.model} most=${44} /><div class="second"><${Text} of=${r.operation} most=${44} /></div></td>
     <td><${Text} of=${r.user} most=${24} /><div class="second" title="The gateway key"><${Text} of=${r.key} most=${24} /></div></td>
     <td class="n">${count(r.attempts)}</td>
-    <td class="n">${took(r.upstream_ms)}<div class="second" title="The gateway's own part">+${took(r.overhead_ms)}</div></td>
+    <td class="n">${called(r) ? took(r.upstream_ms) : "–"}<div class="second" title="The gateway's own part, before the first attempt">${called(r) && "+" + took(r.overhead_ms)}</div></td>
     <td class="n">${tokens(r.tokens)}</td>
-    <td class="n"><${Money} usd=${r.billed} none=${r.tokens ? "unpriced" : "–"} /></td>
-    <td class="n"><${Money} usd=${r.saved} none=${r.tokens ? "unpriced" : "–"} /></td>
+    <td class="n"><${Money} usd=${r.billed} none=${r.tokens && called(r) ? "unpriced" : "–"} /></td>
+    <td class="n"><${Money} usd=${r.saved} none=${r.tokens && shared(r) ? "unpriced" : "–"} /></td>
   </tr>`;
 }
 
@@ -60,7 +65,7 @@ export function Rows({ list, fresh = new Set(), label = "Requests" }) {
 function matches(r, wanted) {
   return Object.entries(wanted).every(([d, v]) => {
     if (!v) return true;
-    const has = d === "provider" ? (r.target || "").split("/")[0] : r[d];
+    const has = d === "provider" ? r.provider ?? (r.target || "").split("/")[0] : r[d];
     return (has || "-") === v;
   });
 }
@@ -110,7 +115,7 @@ export function Requests() {
       const list = [...(follows ? mine.shown.filter((r) => !data.requests.some((x) => x.id === r.id)) : []), ...data.requests];
       return html`
         <div class="arrivals" aria-live="polite">${follows && waiting.length > 0 && html`<button type="button" class="chip" onClick=${show}>Show ${count(waiting.length)} new</button>`}</div>
-        <div ref=${body}>${list.length ? html`<${Rows} list=${list} fresh=${known} />` : html`<${None} query=${q} wanted=${wanted} />`}</div>
+        <div ref=${body}>${list.length ? html`<${Rows} list=${list} fresh=${known} />` : html`<${None} query=${q} wanted=${wanted} more=${data.next} />`}</div>
         <nav class="pages" aria-label="Pages">
           ${q.cursor && html`<a href=${changed({})}>← Newest</a>`}
           ${data.next && html`<a href=${changed({ cursor: data.next })} rel="next">Older →</a>`}
@@ -119,7 +124,8 @@ export function Requests() {
   `;
 }
 
-function None({ query, wanted }) {
+function None({ query, wanted, more }) {
+  if (more) return html`<${Nothing}>Nothing in this part of the log. The search goes on in what is older.<//>`;
   if (query.q) return html`<${Nothing}>Nothing has this key or id in this range. A record's key is looked for by 8 or more of its digits; a request id and an Idempotency-Key whole.<//>`;
   if (Object.values(wanted).some(Boolean)) return html`<${Nothing}>No request in this range matches the filters.<//>`;
   return html`<${Nothing}>No request came in this range. <a href=${to("/")}>The overview</a> shows how to send one.<//>`;

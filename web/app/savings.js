@@ -2,12 +2,13 @@
 import { html } from "./library.js";
 import { decimal, pico, share } from "./money.js";
 import { sharing } from "./words.js";
-import { Money, Num } from "./parts.js";
+import { Num, Sum } from "./parts.js";
 import { to } from "./address.js";
 
-const none = () => ({ requests: 0, billed: 0n, saved: 0n });
+const none = () => ({ requests: 0, unpriced: 0, billed: 0n, saved: 0n });
 const add = (sum, s) => {
   sum.requests += s.requests;
+  sum.unpriced += s.unpriced_requests;
   sum.billed += pico(s.billed.usd);
   sum.saved += pico(s.saved.usd);
 };
@@ -23,15 +24,16 @@ export function Savings({ sums }) {
   const all = none();
   for (const s of Object.values(sums)) {
     all.requests += s.requests;
+    all.unpriced += s.unpriced;
     all.billed += s.billed;
     all.saved += s.saved;
   }
   const row = (label, s, kind) => html`<tr class=${kind}>
     <th scope="row">${label}</th>
     <td class="n"><${Num} n=${s.requests} /></td>
-    <td class="n"><${Money} usd=${decimal(s.billed + s.saved)} /></td>
-    <td class="n"><${Money} usd=${decimal(s.billed)} /></td>
-    <td class="n"><${Money} usd=${decimal(s.saved)} /></td>
+    <td class="n"><${Sum} usd=${decimal(s.billed + s.saved)} unpriced=${s.unpriced} /></td>
+    <td class="n"><${Sum} usd=${decimal(s.billed)} unpriced=${kind === "rest" ? s.unpriced : 0} /></td>
+    <td class="n"><${Sum} usd=${decimal(s.saved)} unpriced=${kind === "rest" ? 0 : s.unpriced} /></td>
     <td class="n">${share(s.saved, s.billed + s.saved)}</td>
   </tr>`;
   return html`<section aria-labelledby="h-savings">

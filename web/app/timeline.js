@@ -16,6 +16,7 @@ function particulars(e) {
   const parts = [];
   if (e.target) parts.push(html`<${Text} of=${e.target} most=${50} />`);
   if (e.status) parts.push(html`<b>${e.status}</b>`);
+  if (e.fence) parts.push("fence " + e.fence);
   if (e.result && e.result !== "ok") parts.push(html`<${Text} of=${e.result} most=${120} />`);
   if (e.what === "wait") parts.push(html`${took(e.ms)} of 0 to ${took(e.of_ms)}`);
   else if (e.ms) parts.push(html`in ${took(e.ms)}`);
