@@ -77,7 +77,7 @@ func enclose(text string) (string, error) {
 	text = sourceMap.ReplaceAllString(text, "")
 	text = exportFrom.ReplaceAllStringFunc(text, func(s string) string {
 		m := exportFrom.FindStringSubmatch(s)
-		for _, name := range strings.Split(m[1], ",") {
+		for name := range strings.SplitSeq(m[1], ",") {
 			gives = append(gives, fmt.Sprintf("%s:libraries[%q].%s", name, m[2], name))
 		}
 		return ""
@@ -87,7 +87,7 @@ func enclose(text string) (string, error) {
 		return fmt.Sprintf("const{%s}=libraries[%q];", strings.ReplaceAll(m[1], " as ", ":"), m[2])
 	})
 	text = exportNames.ReplaceAllStringFunc(text, func(s string) string {
-		for _, name := range strings.Split(exportNames.FindStringSubmatch(s)[1], ",") {
+		for name := range strings.SplitSeq(exportNames.FindStringSubmatch(s)[1], ",") {
 			inside, outside, renamed := strings.Cut(strings.TrimSpace(name), " as ")
 			if !renamed {
 				outside = inside

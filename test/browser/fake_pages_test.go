@@ -2,6 +2,7 @@ package browser
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -80,9 +81,7 @@ func (f *fake) doubts() []object {
 			continue
 		}
 		at := f.ago([]time.Duration{3 * time.Hour, 51 * time.Minute, 26 * time.Hour}[i])
-		for k, v := range (object{"key": name, "state": "unknown", "user": "ada", "claimed": at, "dispatched": at, "request_size": 412 + i, "request_sha256": key(50 + i), "last": object{"at": at, "what": "unknown", "reason": "the connection was closed before an answer"}}) {
-			d[k] = v
-		}
+		maps.Copy(d, (object{"key": name, "state": "unknown", "user": "ada", "claimed": at, "dispatched": at, "request_size": 412 + i, "request_sha256": key(50 + i), "last": object{"at": at, "what": "unknown", "reason": "the connection was closed before an answer"}}))
 		if f.foul != "" {
 			d["tool"], d["path"], d["principal"], d["user"], d["method"] = f.foul, f.foul, f.foul, f.foul, f.foul
 		}

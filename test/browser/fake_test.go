@@ -25,12 +25,13 @@ type object = map[string]any
 
 // fake answers as the admin listener's API does, with what a test wants shown.
 type fake struct {
-	page   *web.Page
-	now    time.Time
-	empty  bool   // nothing was ever asked of it
-	token  string // what it wants to be shown; empty: nothing
-	broken bool   // every answer of the API is a fault
-	foul   string // stands where others type; empty: names as usual
+	page     *web.Page
+	now      time.Time
+	unpriced bool   // no answer had a price
+	empty    bool   // nothing was ever asked of it
+	token    string // what it wants to be shown; empty: nothing
+	broken   bool   // every answer of the API is a fault
+	foul     string // stands where others type; empty: names as usual
 
 	mu       sync.Mutex
 	asked    []string // addresses, in order
@@ -159,6 +160,9 @@ func (f *fake) series(since, until time.Time, step time.Duration, by string) (po
 			s, ok := made[reason]
 			if !ok {
 				continue
+			}
+			if f.unpriced {
+				s.billed, s.saved, s.unpriced = 0, 0, s.executed+s.coalesced+s.replayed
 			}
 			all.add(s)
 			g := groups[reason]

@@ -77,6 +77,25 @@ func TestMoney(t *testing.T) {
 	}
 }
 
+// What has no price is never shown as $0.
+func TestUnpriced(t *testing.T) {
+	f := newFake(t)
+	f.unpriced = true
+	p := open(t, f)
+	p.visit("/")
+	if got := p.text(".figure"); got != "unpriced" {
+		t.Errorf("saved is %q", got)
+	}
+	p.want(".lead", "requests have no price")
+	for _, cell := range []string{".beside", ".savings tbody tr:first-child", ".savings tfoot"} {
+		if got := p.text(cell); !strings.Contains(got, "unpriced") {
+			t.Errorf("%s: %s", cell, got)
+		}
+	}
+	p.visit("/ledger?by=reason")
+	p.want("tfoot", "unpriced")
+}
+
 // B093: times stand in the zone that is shown, wherever the browser is, and
 // "today" begins where its day does, in it.
 func TestZones(t *testing.T) {
