@@ -236,7 +236,7 @@ func TestDoubts(t *testing.T) {
 	}
 	p.do(chromedp.SendKeys("dialog input", "  found in the payee's list "), chromedp.Click("dialog .main"))
 	p.until(`document.querySelectorAll("dialog .good").length === 2 && document.querySelectorAll("dialog .warn").length === 1`)
-	p.want("dialog", "What came of it", "recorded: tombstone", "its outcome is not unknown, and nothing was changed")
+	p.want("dialog", "What came of it", "recorded: it happened, and its answer is not known", "its outcome is not unknown, and nothing was changed")
 	p.shot("doubt-results")
 	sent := f.posted[0]["resolve"].([]any)
 	first := sent[0].(object)

@@ -190,7 +190,8 @@ func (p *tab) want(selector string, texts ...string) {
 	}
 }
 
-// shot keeps a picture of the page where ONCEGATE_SHOTS names a folder.
+// shot keeps a picture of the page where ONCEGATE_SHOTS names a folder. Those
+// in docs/img are from here.
 func (p *tab) shot(name string) {
 	p.t.Helper()
 	folder := os.Getenv("ONCEGATE_SHOTS")

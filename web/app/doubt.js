@@ -13,11 +13,13 @@ const deeds = {
   probe: { does: "Ask the probe", title: "Ask the probes?", one: "Ask the probe?", then: "The upstream is asked what became of it. What it finds settles the record; what it does not find changes nothing." },
 };
 
-// said is what came of one: {ok, text}.
+const recorded = { completed: "recorded: it happened", tombstone: "recorded: it happened, and its answer is not known", released: "recorded: it did not happen, and the key is free" };
+
+// decide does it, and gives what came of each: {key, ok, text}.
 async function decide(deed, list, reason) {
   if (deed !== "probe") {
     const { results } = await post("/api/records/resolve", { resolve: list.map((r) => ({ key: r.key, as: deed, reason, ...(r.fence && { fence: r.fence }) })) });
-    return results.map((r) => ({ key: r.key, ok: r.status === 200, text: r.status === 200 ? "recorded: " + r.state : r.error?.message || "status " + r.status }));
+    return results.map((r) => ({ key: r.key, ok: r.status === 200, text: r.status === 200 ? recorded[r.state] || "recorded: " + r.state : r.error?.message || "status " + r.status }));
   }
   const out = [];
   for (const r of list) {

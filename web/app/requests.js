@@ -55,7 +55,7 @@ function second(r) {
 export function Rows({ list, fresh = new Set(), label = "Requests" }) {
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}><table class="rows">
     <thead><tr><th scope="col">Time</th><th scope="col">Outcome</th><th scope="col">Model or tool, operation</th><th scope="col">User, key</th>
-      <th scope="col" class="n" title="Upstream attempts">Attempts</th><th scope="col" class="n">Upstream, overhead</th>
+      <th scope="col" class="n" title="Upstream attempts">Attempts</th><th scope="col" class="n" title="The upstream's time; under it the gateway's own, before the first attempt">Upstream<div class="second">+ overhead</div></th>
       <th scope="col" class="n" title="Input / output">Tokens</th><th scope="col" class="n">Billed</th><th scope="col" class="n">Saved</th></tr></thead>
     <tbody>${list.map((r) => html`<${Row} key=${r.id} r=${r} fresh=${fresh.has(r.id)} />`)}</tbody>
   </table></div>`;
