@@ -13,7 +13,7 @@ import (
 // A request is found by its record, by how that begins, by its id, and by the
 // key that its client sent; and what nobody sent is not.
 func TestRequestsAreFound(t *testing.T) {
-	b := newBooksOver(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, func(o *gateway.Options) { withTool(t, o, "payments", "https://api.acmepay.example") })
+	b := newBooksOver(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, func(o *gateway.Options) { addTool(t, o, "payments", "https://api.acmepay.example") })
 	first := b.post("/v1/chat/completions", hi, "Idempotency-Key", "order/7", "Oncegate-User", "ann")
 	b.post("/v1/chat/completions", hi, "Idempotency-Key", "order/7", "Oncegate-User", "ann")
 	b.post("/v1/chat/completions", strings.Replace(hi, "hi", "ho", 1))

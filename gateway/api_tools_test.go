@@ -13,7 +13,7 @@ import (
 	"oncegate/providers"
 )
 
-func withTool(t testing.TB, o *gateway.Options, name, url string) {
+func addTool(t testing.TB, o *gateway.Options, name, url string) {
 	up, err := providers.NewTool(providers.ToolOptions{Name: name, BaseURL: url, Header: http.Header{"Authorization": {"Bearer top-secret"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -29,8 +29,8 @@ func withTool(t testing.TB, o *gateway.Options, name, url string) {
 // too, and no credential is among them.
 func TestToolsWithTheirFigures(t *testing.T) {
 	b := newBooks(t, func(o *gateway.Options) {
-		withTool(t, o, "payments", "https://api.acmepay.example/v1?api_key=top-secret")
-		withTool(t, o, "mail", "https://mail.example")
+		addTool(t, o, "payments", "https://api.acmepay.example/v1?api_key=top-secret")
+		addTool(t, o, "mail", "https://mail.example")
 	})
 	series := cache.Series{Tool: "payments", Operation: "tools", Outcome: "executed", Key: "research"}
 	b.store.Book(
@@ -71,7 +71,7 @@ func TestToolsWithTheirFigures(t *testing.T) {
 
 func TestTargetsByPage(t *testing.T) {
 	b := newBooksOver(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, func(o *gateway.Options) {
-		withTool(t, o, "payments", "https://api.acmepay.example")
+		addTool(t, o, "payments", "https://api.acmepay.example")
 		// Two ways to one name.
 		o.Models = append(o.Models, gateway.Model{Name: "best", Targets: []gateway.ModelTarget{{Upstream: "up", Model: "b"}}})
 	})

@@ -39,7 +39,7 @@ func TestProbeOnDemand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBooks(t, func(o *gateway.Options) {
-				withTool(t, o, "payments", api.URL)
+				addTool(t, o, "payments", api.URL)
 				o.Tools[0].Probe.AbsentAfter = c.absentAfter
 			})
 			key := b.run("doubt", "payments", cache.Unknown)
@@ -62,7 +62,7 @@ func TestProbeOnDemand(t *testing.T) {
 			}
 		})
 	}
-	b := newBooks(t, func(o *gateway.Options) { withTool(t, o, "payments", api.URL) })
+	b := newBooks(t, func(o *gateway.Options) { addTool(t, o, "payments", api.URL) })
 	done, other := b.run("done", "payments", cache.Completed), b.run("other", "mail", cache.Unknown)
 	for _, c := range []struct {
 		path, body string
