@@ -137,6 +137,8 @@ func historyFilters(f *fixture) {
 		"a model":             {Series: cache.Series{Model: "ประโยค"}},
 		"a model with slash":  {Series: cache.Series{Model: "a/b"}},
 		"provider, operation": {Series: cache.Series{Provider: "mock", Operation: "chat.completions"}},
+		"no tool, no reason":  {Series: cache.Series{Tool: cache.Unnamed, Reason: cache.Unnamed}},
+		"nobody, nothing":     {Series: cache.Series{User: cache.Unnamed}},
 		"user and outcome":    {Series: cache.Series{User: "user3", Outcome: "failed"}},
 		"key and reason":      {Series: cache.Series{Key: "team", Reason: "twin"}},
 		"no such tool":        {Series: cache.Series{Tool: "payments"}},
@@ -166,7 +168,7 @@ func historyFilters(f *fixture) {
 
 // chosen is what a filter should choose, said anew.
 func chosen(f *cache.RequestFilter, r *cache.Request) bool {
-	is := func(want, has string) bool { return want == "" || want == has }
+	is := func(want, has string) bool { return want == "" || want == has || want == "-" && has == "" }
 	s := f.Series
 	if !is(s.Model, r.Model) || !is(s.Provider, r.Provider) || !is(s.Operation, r.Operation) || !is(s.User, r.User) ||
 		!is(s.Key, r.Key) || !is(s.Tool, r.Tool) || !is(s.Outcome, r.Outcome) || !is(s.Reason, r.Reason) ||
