@@ -165,6 +165,10 @@ func TestDayOfChangedClocks(t *testing.T) {
 			t.Errorf("the axis has %s", labels)
 		}
 	}
+	// Beyond 90 days the page says that there are whole days only.
+	old := open(t, newFake(t))
+	old.visit("/?since=2026-01-01T00%3A00%3A00Z&until=2026-01-02T00%3A00%3A00Z")
+	old.want("main", "beyond 90 days, where the ledger has whole days of UTC")
 	// Days begin where they do, also on those days.
 	p := open(t, newFake(t))
 	p.visit("/tools")

@@ -1,10 +1,10 @@
 // The first page: what it saved, and whether anything is in doubt.
 import { html, useState } from "./library.js";
 import { decimal, pico, share } from "./money.js";
-import { compact, count, took } from "./words.js";
+import { compact, count, home, took } from "./words.js";
 import { ask, filters, here, range, to } from "./address.js";
 import { again, post, useAnswer } from "./api.js";
-import { lastDay } from "./live.js";
+import { connected, lastDay } from "./live.js";
 import { Answer, Copy, Fault, Icon, Money, Sum, Text } from "./parts.js";
 import { FaultChart, MoneyChart, OutcomeChart, PaceChart } from "./charts.js";
 import { byReason, Savings } from "./savings.js";
@@ -33,7 +33,7 @@ export function Overview() {
     ${summary.data && summary.data.total.requests === 0 && !filtered ? null : html`
     <${Answer} of=${series} lines=${6} told>${(s) => html`
       <${MoneyChart} series=${s} />
-      ${s.step === "day" && html`<p class="note">Beyond 90 days the ledger keeps whole days, cut in ${s.zone}.</p>`}
+      ${Date.parse(s.since) < Date.now() - QUARTERS && html`<p class="note">This range goes back beyond 90 days, where the ledger has whole days of ${home.value}.</p>`}
     `}<//>
     <div class="pair">
       ${series.data && html`<${OutcomeChart} series=${series.data} />`}
@@ -45,6 +45,9 @@ export function Overview() {
   `;
 }
 
+// QUARTERS is how long the ledger tells quarters of an hour apart, in milliseconds.
+const QUARTERS = 90 * 86400e3;
+
 const pulsed = (s) => [Date.parse(s.since) / 1e3, Date.parse(s.until) / 1e3];
 
 const spoken = { "1h": "in the last hour", "6h": "in the last 6 hours", "24h": "in the last 24 hours", "7d": "in the last 7 days", "30d": "in the last 30 days", "90d": "in the last 90 days", today: "today" };
@@ -55,7 +58,7 @@ function Head({ summary }) {
   const billed = pico(t.billed.usd);
   const tokens = t.saved.tokens.input + t.saved.tokens.output;
   const nameless = t.unpriced_requests > 0; // some have no price
-  const doubts = lastDay.value ? lastDay.value.doubts : summary.doubts;
+  const doubts = connected.value && lastDay.value ? lastDay.value.doubts : summary.doubts;
   const asked = here.value.query.until ? "in this range" : spoken[here.value.query.since || "24h"] || "since then";
   return html`<section class="head" aria-label="What it saved">
     <p class="label">Saved ${asked}</p>
