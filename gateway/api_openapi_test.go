@@ -151,7 +151,7 @@ func TestAnswersAreAsOpenAPIDescribes(t *testing.T) {
 		w.Header().Set("X-Ratelimit-Remaining-Requests", "99")
 		chat(w, "1")
 	}, func(o *gateway.Options) {
-		addTool(t, o, "payments", "https://api.acmepay.example")
+		addTool(t, o, "payments", "http://127.0.0.1:1") // nobody is there
 		rate, _ := prices.ParseRate("0.42")
 		o.Prices = prices.NewBook(map[string]prices.Own{"m": {Input: rate, Output: rate}})
 		o.Upstreams[0].Prices, o.Upstreams[0].Mock = o.Prices.At("http://127.0.0.1"), true
