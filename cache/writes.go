@@ -37,6 +37,8 @@ type About struct {
 	Principal string `json:"principal"`
 	User      string `json:"user,omitempty"`
 	Unkeyed   bool   `json:"unkeyed,omitempty"` // the caller sent no key
+	Size      int64  `json:"size,omitempty"`    // of the request's body, in bytes
+	SHA256    string `json:"sha256,omitempty"`  // of it, hex; empty: there was none
 	Probe     string `json:"probe,omitempty"`   // path and query to ask for the outcome; may hold {upstream_key}
 }
 

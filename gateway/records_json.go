@@ -23,6 +23,10 @@ type shownRecord struct {
 	Dispatched time.Time `json:"dispatched,omitzero"`
 	Settled    time.Time `json:"settled,omitzero"`
 	Status     int       `json:"status,omitempty"` // of the upstream; left out: it sent none
+
+	RequestSize   int64  `json:"request_size"`             // of the request's body, in bytes
+	RequestSHA256 string `json:"request_sha256,omitempty"` // of it; left out: there was none
+	Probe         bool   `json:"probe"`                    // there is a way to ask the upstream what became of it
 }
 
 // wholeRecord is one record by itself. Of its answer it has what identifies
@@ -35,7 +39,6 @@ type wholeRecord struct {
 	Forgotten time.Time   `json:"forgotten,omitzero"`
 	Size      *int64      `json:"size,omitempty"`
 	SHA256    string      `json:"sha256,omitempty"`
-	Probe     bool        `json:"probe"` // there is a way to ask the upstream what became of it
 	Events    []shownStep `json:"events"`
 }
 
@@ -84,7 +87,7 @@ func showRecord(r *cache.Record) shownRecord {
 		Tool: r.About.Tool, Method: r.About.Method, Path: r.About.Path,
 		Principal: r.About.Principal, User: r.About.User, Unkeyed: r.About.Unkeyed,
 		Claimed: shownTime(r.Claimed), Dispatched: shownTime(r.Dispatched), Settled: shownTime(r.Settled),
-		Status: r.Status,
+		Status: r.Status, RequestSize: r.About.Size, RequestSHA256: r.About.SHA256, Probe: r.About.Probe != "",
 	}
 }
 
@@ -92,7 +95,7 @@ func showWhole(r *cache.Record) wholeRecord {
 	out := wholeRecord{
 		shownRecord: showRecord(r), Fence: r.Fence, Origin: r.Origin,
 		Expires: shownTime(r.Expires), Forgotten: shownTime(r.Forgotten),
-		Probe: r.About.Probe != "", Events: make([]shownStep, len(r.Trail)),
+		Events: make([]shownStep, len(r.Trail)),
 	}
 	if r.Sum != [32]byte{} { // there was a body, be it empty
 		out.Size, out.SHA256 = &r.Size, hex.EncodeToString(r.Sum[:])

@@ -19,17 +19,18 @@ type probed struct {
 }
 
 // probeOne answers POST /api/records/{key}/probe: it asks the tool's API now
-// what became of a write of unknown outcome.
+// what became of a write of unknown outcome. The audit has why it was asked.
 func (g *Gateway) probeOne(w http.ResponseWriter, r *http.Request, name string) {
 	key, refused := readKey(name)
+	reason := ""
 	if refused == nil {
-		refused = g.readNothing(w, r)
+		reason, refused = g.readReason(w, r)
 	}
 	if refused != nil {
 		g.refuse(w, &unknownPath, refused)
 		return
 	}
-	out, refused := g.probeRecord(context.WithoutCancel(r.Context()), key)
+	out, refused := g.probeRecord(context.WithoutCancel(r.Context()), key, reason)
 	if refused != nil {
 		g.refuse(w, &unknownPath, refused)
 		return
@@ -37,7 +38,7 @@ func (g *Gateway) probeOne(w http.ResponseWriter, r *http.Request, name string) 
 	writeFresh(w, out)
 }
 
-func (g *Gateway) probeRecord(ctx context.Context, key cache.Key) (out probed, _ *refusal) {
+func (g *Gateway) probeRecord(ctx context.Context, key cache.Key, reason string) (out probed, _ *refusal) {
 	rec, err := g.opt.Store.Record(ctx, key)
 	if err != nil || recordStates[rec.State] == "" {
 		return out, unread(err)
@@ -54,7 +55,7 @@ func (g *Gateway) probeRecord(ctx context.Context, key cache.Key) (out probed, _
 	if g.probes.isOpen(rec.Key) {
 		open = now
 	}
-	state, err := t.find(g, &rec, now, open)
+	state, err := t.find(g, &rec, now, open, reason)
 	switch {
 	case errors.Is(err, cache.ErrSettled), errors.Is(err, cache.ErrFenced):
 		return out, g.notUnknown(ctx, key, rec.Fence)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,7 +55,7 @@ func TestProbeOnDemand(t *testing.T) {
 			})
 			key := b.run("doubt", "payments", cache.Unknown)
 			answer.Store(c.answer)
-			status, out := b.ask("POST", "/api/records/"+key+"/probe", "{}")
+			status, out := b.ask("POST", "/api/records/"+key+"/probe", `{"reason":"the payee called"}`)
 			if state, _ := out["state"].(string); status != c.status || state != c.state || status == 200 && out["found"] != c.found {
 				t.Fatalf("%d %v", status, out)
 			}
@@ -66,7 +67,8 @@ func TestProbeOnDemand(t *testing.T) {
 				t.Errorf("%v doubts afterwards, want %v", after, want)
 			}
 			if want == 0 {
-				if a := b.get("/api/audit")["audit"].([]any); len(a) != 1 || at(a[0].(map[string]any), "actor") != "probe" {
+				if a := b.get("/api/audit")["audit"].([]any); len(a) != 1 || at(a[0].(map[string]any), "actor") != "probe" ||
+					!strings.HasSuffix(at(a[0].(map[string]any), "reason").(string), "; asked for: the payee called") {
 					t.Errorf("the audit has %v", a)
 				}
 			}

@@ -145,6 +145,28 @@ func (g *Gateway) readNothing(w http.ResponseWriter, r *http.Request) *refusal {
 	return refused
 }
 
+// readReason reads the body of a change for which a reason may be given.
+func (g *Gateway) readReason(w http.ResponseWriter, r *http.Request) (reason string, _ *refusal) {
+	body, release, refused := g.readChange(w, r)
+	if refused != nil {
+		return "", refused
+	}
+	defer release()
+	if len(body) == 0 {
+		return "", nil
+	}
+	var said struct {
+		Reason string `json:"reason"`
+	}
+	if refused := readJSON(body, &said); refused != nil {
+		return "", refused
+	}
+	if utf8.RuneCountInString(said.Reason) > mostReason {
+		return "", badBody("reason has at most "+strconv.Itoa(mostReason)+" characters", "reason")
+	}
+	return strings.TrimSpace(said.Reason), nil
+}
+
 // readJSON reads an object whose fields are into's and no others.
 func readJSON(text []byte, into any) *refusal {
 	err := json.Unmarshal(text, into, json.RejectUnknownMembers(true))

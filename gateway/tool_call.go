@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"strings"
 
@@ -86,6 +88,10 @@ func (g *Gateway) readWrite(c *call, h http.Header) *refusal {
 		Again:     t.UpstreamKeyWindow,
 		Knowingly: h.Get("Oncegate-Retry-Unknown") == "1",
 		Aged:      g.aged(c),
+	}
+	if n := len(t.up.Body); n > 0 { // so that somebody who has the request can find it
+		sum := sha256.Sum256(t.up.Body)
+		t.write.About.Size, t.write.About.SHA256 = int64(n), hex.EncodeToString(sum[:])
 	}
 	if t.keyed == byFields {
 		t.write.Within = t.Window

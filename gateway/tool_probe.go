@@ -163,7 +163,7 @@ func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 	case rec.About.Probe == "": // written before there was a probe, or of a body that does not name it
 		return true
 	}
-	state, err := t.find(p.g, &rec, now, open)
+	state, err := t.find(p.g, &rec, now, open, "")
 	if err != nil {
 		p.g.log.Info("a probe learned nothing", zap.String("tool", t.Name), zap.String("key", keyText(k)), zap.Error(err))
 		return errors.Is(err, cache.ErrSettled) || errors.Is(err, cache.ErrNone)
@@ -173,8 +173,9 @@ func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 
 // find asks the API, and resolves the record by what it says: Completed,
 // Released, or Unknown as before, if it does not have it and that proves nothing.
-// now is from before it is asked; open, when an attempt was last under way here.
-func (t *tool) find(g *Gateway, rec *cache.Record, now, open time.Time) (cache.State, error) {
+// now is from before it is asked; open, when an attempt was last under way here;
+// why, a person's reason to ask.
+func (t *tool) find(g *Gateway, rec *cache.Record, now, open time.Time, why string) (cache.State, error) {
 	found, head, body, err := t.probe(g, rec)
 	if err != nil {
 		return cache.Unknown, err
@@ -193,6 +194,9 @@ func (t *tool) find(g *Gateway, rec *cache.Record, now, open time.Time) (cache.S
 		r.Reason = "the API does not have it, " + t.Probe.AbsentAfter.String() + " after it was sent"
 	default:
 		return cache.Unknown, nil
+	}
+	if why != "" {
+		r.Reason += "; asked for: " + why
 	}
 	return r.Result.State, g.opt.Store.Resolve(context.Background(), rec.Key, r)
 }

@@ -1,6 +1,8 @@
 package test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -51,7 +53,8 @@ func TestToolsResolve(t *testing.T) {
 	for key, record := range records {
 		got := b.unknowns().Get(`#(key="` + record + `")`)
 		if got.Get("tool").String() != "pay" || got.Get("method").String() != "POST" || got.Get("path").String() != "/v1/payments" ||
-			got.Get("principal").String() != "alice" || got.Get("unkeyed").Bool() != (key == "") {
+			got.Get("principal").String() != "alice" || got.Get("unkeyed").Bool() != (key == "") ||
+			got.Get("request_size").Int() != int64(len(order)) || got.Get("request_sha256").String() != fmt.Sprintf("%x", sha256.Sum256([]byte(order))) {
 			t.Errorf("%q is listed as %s", key, got)
 		}
 	}
