@@ -46,11 +46,12 @@ var binaries = map[bool]func() (string, error){
 }
 
 // Binary gives the path of the product, built once a test process: with the
-// race detector where the tests have it, and without it where plain is set,
-// for tests that measure memory or CPU.
+// race detector where the tests have it and ONCEGATE_RACE is set, since it costs
+// three times the CPU; and without it where plain is set, for tests that measure
+// memory or CPU.
 func Binary(t testing.TB, plain bool) string {
 	t.Helper()
-	path, err := binaries[raceEnabled && !plain]()
+	path, err := binaries[raceEnabled && !plain && os.Getenv("ONCEGATE_RACE") != ""]()
 	if err != nil {
 		t.Fatalf("building oncegate: %v", err)
 	}
