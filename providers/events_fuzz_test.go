@@ -47,9 +47,11 @@ func FuzzStream(f *testing.F) {
 		j := i + int(b)%(len(in)-i+1)
 		whole, end, failure := readCuts(t, Wire(w%13), in)
 		parts, endParts, failureParts := readCuts(t, Wire(w%13), in[:i], in[i:j], in[j:])
+		// The LF of a CR LF cut in two is not waited for, where the answer is over.
 		if failure != nil && failureParts != nil {
-			// The LF of a CR LF cut in two is not waited for.
 			whole, parts = bytes.TrimRight(whole, "\r\n"), bytes.TrimRight(parts, "\r\n")
+		} else if bytes.HasSuffix(whole, []byte("\r\n")) && bytes.HasSuffix(parts, []byte("\r")) {
+			whole = whole[:len(whole)-1]
 		}
 		if !bytes.Equal(whole, parts) || end != endParts {
 			t.Fatalf("cut at %d and %d: %q %+v, uncut: %q %+v", i, j, parts, endParts, whole, end)
