@@ -136,8 +136,7 @@ func TestStoreAwayUnderADispatch(t *testing.T) {
 // Between two attempts a write is claimed again. Where the store has done that
 // and could not say so, the next attempt is none that nobody knows of: either it
 // is dispatched anew, or nothing is sent.
-func TestStoreAwayUnderAWithdrawal(t *testing.T) {
-	t.Parallel()
+func TestStoreAwayUnderAWithdrawal(t *testing.T) { // alone: what else runs must not make the store slow
 	u := up.New(t)
 	r := redistest.Start(t)
 	way, a, b := behind(t, u, r)
