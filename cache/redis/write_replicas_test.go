@@ -40,8 +40,8 @@ func sends(t *testing.T, s *Store, k byte) (h cache.Hold, n cache.Nonce, err err
 	return h, n, s.Dispatch(t.Context(), h, n)
 }
 
+// The tests of this file run before those that run together: replicas have 300 ms.
 func TestReplicas(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	r := replica(t, server)
 	s := mustOpen(t, server.URL(), Options{Replicas: 1, Oops: func(string, error) {}})
@@ -132,7 +132,6 @@ func TestReplicas(t *testing.T) {
 // A step that is sent again is confirmed by who has what it wrote, not by who has
 // what its connection wrote.
 func TestSentAgainWaitsForWhatItWrote(t *testing.T) {
-	t.Parallel()
 	server := redistest.Start(t)
 	r := replica(t, server)
 	quiet := Options{Replicas: 1, Oops: func(string, error) {}}
@@ -151,7 +150,6 @@ func TestSentAgainWaitsForWhatItWrote(t *testing.T) {
 }
 
 func TestReplicasOfASentinelsMaster(t *testing.T) {
-	t.Parallel()
 	master := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	replica(t, master)
 	sentinel := redistest.StartSentinel(t, "main", master)
