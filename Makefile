@@ -1,13 +1,13 @@
 # make run     builds the gateway and starts it on config.yaml: embedded store, built-in mock upstream
 # make build   bin/oncegate
-# make test    everything, FUZZTIME=5s of each fuzz test
+# make test    everything, FUZZTIME=3s of each fuzz test
 # make lint    gofmt, go vet, go fix, staticcheck
 # make demo    what it saves: a gateway and an upstream that goes wrong, in one process
 # make bench   CPU a request as a ratio to the floor, BENCH="flags of bench"
 # make bench-policy   what limit, breaker and budget cost a call, beside gobreaker and failsafe-go
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 BENCH    ?=
 
 .PHONY: run build demo test lint bench bench-policy clean

@@ -2,11 +2,11 @@
 # All tests: each fuzz test for a while, the real SDKs against the built
 # binary, and last everything that go test runs, under the race detector.
 #
-#   FUZZTIME=5s   for each fuzz test
+#   FUZZTIME=3s   for each fuzz test
 #   CI=true       what can't be installed fails the run; else it is left out, and named
 set -u
 cd "$(dirname "$0")/.." || exit 1
-fuzztime=${FUZZTIME:-5s}
+fuzztime=${FUZZTIME:-3s}
 failed=()
 left_out=()
 
@@ -102,7 +102,7 @@ go test "${race[@]}" -timeout 10m -p 1 "${whole[@]}" || failed+=("go test of who
 
 # The black-box cases above ran against the plain binary: under the race detector
 # it takes three times the CPU. Those in which much meets do so again with it.
-together='AtOnce|Together|Twins|Coalesc|Follow|TestB08[124]|TestDrain|TestNodesStream(IsLive|Breaks)|TestStoreAwayUnder|TestToolsLate|TestNodesDebts'
+together='B063|Together|Twins|Coalesc|Follower|TestB084SIGTERM|TestToolsLate|TestNodesTenAtOnce|TestNodesStreamIsLive'
 [ ${#race[@]} = 0 ] || ONCEGATE_RACE=1 go test -race -timeout 5m -run "$together" ./test || failed+=("go test against a gateway with the race detector")
 
 # The long simulations leave themselves out under the race detector.
