@@ -49,9 +49,10 @@ func (x *Exchange) Head(status int, lines ...string) {
 	x.Raw(fmt.Sprintf("HTTP/1.1 %d %s\r\n%s\r\n\r\n", status, http.StatusText(status), strings.Join(lines, "\r\n")))
 }
 
-// Write sends bytes of the body at once, in the framing that Head chose.
+// Write sends bytes of the body at once, in the framing that Head chose. The
+// answer to a HEAD has none.
 func (x *Exchange) Write(p string) {
-	if p == "" {
+	if p == "" || x.Call.Method == http.MethodHead {
 		return
 	}
 	if x.framing == byChunks {
@@ -73,7 +74,9 @@ func (x *Exchange) End() {
 	x.ended = true
 	switch x.framing {
 	case byChunks:
-		x.Raw("0\r\n\r\n")
+		if x.Call.Method != http.MethodHead {
+			x.Raw("0\r\n\r\n")
+		}
 	case byClose:
 		x.Close()
 	}

@@ -35,7 +35,7 @@ func Status(status int, body string, lines ...string) Step {
 	}
 	return func(x *Exchange) {
 		x.Head(status, lines...)
-		x.Raw(body)
+		x.Write(body)
 	}
 }
 
