@@ -55,10 +55,10 @@ func (g *Gateway) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	v := viewer{g: g, w: w, out: http.NewResponseController(w)}
 	defer v.out.SetWriteDeadline(time.Time{})
+	v.resume(r.Context(), r.Header.Get("Last-Event-ID")) // first, so that a page that has our head misses nothing
 	if v.write("retry: 2000\n\n") != nil {
 		return
 	}
-	v.resume(r.Context(), r.Header.Get("Last-Event-ID"))
 	tick := time.NewTicker(eventsEvery)
 	defer tick.Stop()
 	for {
