@@ -45,7 +45,7 @@ func (f *follow) next(from int) (frames []cache.Frame, told <-chan struct{}, ask
 
 // pollSure is how long a reader whom all notices reach does not ask at most: by
 // asking it finds out about a lease that lapsed, and about what was forgotten.
-const pollSure = time.Second
+const pollSure = 5 * time.Second
 
 // patience is how long a reader waits for a notice before it asks. beats:
 // doubts come by themselves.
