@@ -61,6 +61,7 @@ type Entry struct {
 	owed     []time.Time // when clients left without all of it
 	told     int         // how many of those the store was told of at once, and keeps
 	leading  bool        // its claim is held
+	held     time.Time   // just before the store was last asked for the lease, and gave it
 	away     bool        // it is led on another node: log is a copy
 	wanted   bool        // somebody on another node reads the log: it is published
 	calls    int         // how often that was told
@@ -189,7 +190,7 @@ func (r *Records) ask(e *Entry, until time.Time) (*Entry, error) {
 		e.Reader, _ = e.log.Join(until)
 		r.mu.Lock()
 		r.live[e.claim.Key] = e
-		e.leading = true
+		e.leading, e.held = true, e.asked
 		e.tell()
 		r.scheduleRenewals()
 		r.mu.Unlock()
@@ -364,10 +365,7 @@ func (r *Records) renew() {
 	}
 	r.mu.Unlock()
 	for _, e := range leads {
-		wanted, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
-		if wanted {
-			r.Wanted(e.Hold())
-		}
+		err := e.renew()
 		r.mu.Lock()
 		over := e.settling // a renewal that crossed the settlement is refused rightly
 		e.fenced = e.fenced || errors.Is(err, ErrFenced)
@@ -381,6 +379,21 @@ func (r *Records) renew() {
 		r.scheduleRenewals()
 	}
 	r.mu.Unlock()
+}
+
+// renew makes one entry's lease last.
+func (e *Entry) renew() error {
+	r, asked := e.records, time.Now()
+	wanted, err := r.Store.Renew(context.Background(), e.Hold(), r.Lease)
+	if wanted {
+		r.Wanted(e.Hold())
+	}
+	if err == nil {
+		r.mu.Lock()
+		e.held = asked
+		r.mu.Unlock()
+	}
+	return err
 }
 
 // deliverFor is how long the store hears nothing of the end of a derived key's

@@ -19,11 +19,18 @@ func (e *Entry) Dispatch() error {
 // entry's: a process that was stopped may find that another ran it, or that
 // somebody said what became of it. Any error says that it may not be.
 func (e *Entry) Stands() error {
-	wanted, err := e.records.Store.Renew(context.Background(), e.Hold(), e.records.Lease)
-	if wanted {
-		e.records.Wanted(e.Hold())
-	}
-	return err
+	return e.renew()
+}
+
+// Held says, by this process's clock, whether the claim's lease still lasts. It
+// is asked just before a dispatched write is sent: a process that was stopped in
+// between may find that the write is taken for unknown, and that somebody said
+// it did not happen.
+func (e *Entry) Held() bool {
+	r := e.records
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Since(e.held) < r.Lease
 }
 
 // Withdraw takes the dispatch back, with proof that nothing was sent or

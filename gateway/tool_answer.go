@@ -116,6 +116,9 @@ func (r *toolRun) guarded(n int, begun func() bool) (a *toolAnswer) {
 // status is there, and says whether somebody still waits for it.
 func (r *toolRun) send(ctx context.Context, n int, begun func() bool) *toolAnswer {
 	up := r.t.up
+	if r.t.write != nil {
+		up.May = r.entry.Held
+	}
 	if r.t.write != nil && r.t.UpstreamKeyWindow > 0 {
 		up.UpstreamKey = r.g.upstreamKey(r.c.key, r.entry.Origin)
 	}

@@ -48,10 +48,11 @@ type attempt struct {
 
 	// Of the connection the request went out on.
 	conn     *markedConn
-	mark     uint64     // of conn when it was handed out
-	got      bool       // a connection was handed out
-	writing  chan error // receives when a large request was written; nil for others
-	reusable bool       // the connection may serve others once the answer has ended
+	mark     uint64      // of conn when it was handed out
+	may      func() bool // asked just before the first byte; nil: it may be sent
+	got      bool        // a connection was handed out
+	writing  chan error  // receives when a large request was written; nil for others
+	reusable bool        // the connection may serve others once the answer has ended
 }
 
 // begin ties the attempt to the call's context, but only as long as it is

@@ -111,6 +111,7 @@ func (a *attempt) connect() (*connection, error) {
 		k = newConnection(marked(c))
 	}
 	a.got, a.conn, a.mark = true, k.markedConn, k.mark.Load()
+	k.may = a.may
 	if !a.use(k, nil) {
 		k.Close()
 		return nil, net.ErrClosed

@@ -48,9 +48,10 @@ type ToolCall struct {
 	// Content-Type and Content-Encoding are Body's: who decodes Body takes the
 	// latter out.
 	Header      http.Header
-	Body        []byte // not to be changed before the answer is closed
-	UpstreamKey string // our key for the call; "": it has none
-	Write       bool   // a second run may have a second effect
+	Body        []byte      // not to be changed before the answer is closed
+	UpstreamKey string      // our key for the call; "": it has none
+	Write       bool        // a second run may have a second effect
+	May         func() bool // asked just before the first byte is sent: whether it still may be; nil: it may
 }
 
 // NewTool makes a way to a tool. It dials nothing. All faults of the options
@@ -82,6 +83,7 @@ func NewTool(o ToolOptions) (*Tool, error) {
 // ends the attempt and the reading of its answer.
 func (t *Tool) Try(ctx context.Context, c *ToolCall) (*ToolAnswer, *Error) {
 	a := &ToolAnswer{tool: t, head: c.Method == http.MethodHead}
+	a.may = c.May
 	a.begin(ctx, &t.endpoint)
 	// CONNECT is no call, and TRACE has our credentials for an answer.
 	if !isToken(c.Method) || c.Method == http.MethodConnect || c.Method == http.MethodTrace {

@@ -531,3 +531,31 @@ func TestToolExecutesOnceUnderFaults(t *testing.T) {
 		}
 	}
 }
+
+// A call that may not be sent any more when its first byte is due is not: on a
+// connection that was there, on a new one, and by way of a proxy.
+func TestToolAsksBeforeTheFirstByte(t *testing.T) {
+	u := serve(t, json200(`{}`))
+	proxied := tool(t, u.url)
+	proxied.transport = newTransport(proxied.dialer, time.Minute)
+	for name, to := range map[string]*Tool{"directly": tool(t, u.url), "by net/http": proxied} {
+		t.Run(name, func(t *testing.T) {
+			before, asked := u.calls(), 0
+			c := toolCall("POST", payment)
+			c.May = func() bool { asked++; return false }
+			failed(t, use(t, to, c).err, policy.NotSent, 0)
+			c.May = func() bool { asked++; return true }
+			for range 2 {
+				if got := use(t, to, c); got.err != nil {
+					t.Fatal(got.err)
+				}
+			}
+			c.May = func() bool { asked++; return false }
+			c.Body = []byte(strings.Repeat("x", 100<<10)) // which is sent while the answer is awaited
+			failed(t, use(t, to, c).err, policy.NotSent, 0)
+			if u.calls() != before+2 || asked != 4 {
+				t.Errorf("%d executions, asked %d times", u.calls()-before, asked)
+			}
+		})
+	}
+}

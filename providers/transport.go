@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -83,7 +84,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 	a.got = true
 	if a.conn = next; next != nil {
-		a.mark = next.mark.Load()
+		a.mark, next.may = next.mark.Load(), a.may
 	}
 }
 
@@ -161,15 +162,26 @@ func isTimeout(err error) bool {
 type markedConn struct {
 	net.Conn
 	mark atomic.Uint64 // writes begun, times two; odd once sealed
+	may  func() bool   // asked before the first write of an attempt; nil: it may
 }
 
-var errSealed = errors.New("the attempt is over, nothing more is written")
+var (
+	errSealed = errors.New("the attempt is over, nothing more is written")
+	errMayNot = fmt.Errorf("the call may not be sent any more: %w", errSealed)
+)
 
 func (c *markedConn) Write(p []byte) (int, error) {
 	for {
 		m := c.mark.Load()
 		if m&1 != 0 {
 			return 0, errSealed
+		}
+		if c.may != nil {
+			if !c.may() {
+				c.mark.Or(1)
+				return 0, errMayNot
+			}
+			c.may = nil
 		}
 		if c.mark.CompareAndSwap(m, m+2) {
 			return c.Conn.Write(p)
