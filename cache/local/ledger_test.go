@@ -225,6 +225,14 @@ func ledgerCrashPoints(t *testing.T) {
 	if err := l.post(t.Context(), s.writer.done); err != nil { // what the start left to look at
 		t.Fatal(err)
 	}
+	l.mu.Lock()
+	put := l.put
+	l.put = func(o op) {
+		if o.posted != nil { // a daybook that fills is posted below, not while its directory is copied
+			put(o)
+		}
+	}
+	l.mu.Unlock()
 	book()
 	crash("booked")
 	post("the first")
