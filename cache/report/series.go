@@ -15,7 +15,7 @@ type Series struct {
 	Until  time.Time `json:"until"`
 	Zone   string    `json:"zone"`
 	Step   Step      `json:"step"`
-	Points []Point   `json:"points"` // without gaps; of steps by day, from the first one with anything
+	Points []Point   `json:"points"` // without gaps; of steps by day, from the first one with anything to tomorrow at the latest
 }
 
 // Point is one step. A write whose outcome is unknown now counts where it was
@@ -53,9 +53,20 @@ func MakeSeries(ctx context.Context, books Books, q Query, now time.Time) (*Seri
 	if last.level == cache.Day {
 		end = c.date(end)
 	}
-	for at := c.begin(first.level, first.from); at.Before(end); at = c.step.Next(at, q.Zone) {
-		c.at(at)
+	begin := c.begin(first.level, first.from)
+	if c.step == ByDay { // of any time, up to the year 9999 too: what is far off is there if something is in it
+		tomorrow := now.AddDate(0, 0, 1)
+		if tomorrow.Before(begin) {
+			tomorrow = begin.AddDate(0, 0, 1)
+		}
+		if tomorrow.Before(end) {
+			end = tomorrow
+		}
+		if most := c.step.Begin(end.AddDate(0, 0, -mostPoints), q.Zone); begin.Before(most) {
+			begin = most
+		}
 	}
+	c.fill(begin, end)
 	err := walk(ctx, books, &q, parts, func(level cache.Level, begin time.Time, s cache.Series, f *cache.Figures) {
 		p := c.of(level, begin)
 		p.Total.add(&s, f)
@@ -67,6 +78,10 @@ func MakeSeries(ctx context.Context, books Books, q Query, now time.Time) (*Seri
 		return nil, err
 	}
 	points := c.sorted()
+	if len(points) > 0 {
+		c.fill(points[0].At, points[len(points)-1].At)
+		points = c.sorted()
+	}
 	err = doubts(ctx, books, &q, func(s *cache.Series, sent time.Time) {
 		i, found := slices.BinarySearchFunc(points, sent, func(p *Point, t time.Time) int { return p.At.Compare(t) })
 		if !found {
@@ -149,6 +164,13 @@ func (c *cut) begin(level cache.Level, bucket time.Time) time.Time {
 func (c *cut) date(t time.Time) time.Time {
 	y, m, d := t.In(c.q.Ledger).Date()
 	return cache.Day.Begin(time.Date(y, m, d, 12, 0, 0, 0, c.q.Zone), c.q.Zone)
+}
+
+// fill makes the points of a time, so that there is no gap.
+func (c *cut) fill(begin, end time.Time) {
+	for at := begin; at.Before(end); at = c.step.Next(at, c.q.Zone) {
+		c.at(at)
+	}
 }
 
 func (c *cut) at(begin time.Time) *Point {

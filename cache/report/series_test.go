@@ -231,3 +231,18 @@ func TestStepOf(t *testing.T) {
 		}
 	}
 }
+
+// A range that nobody could draw costs no more than one that can be drawn.
+func TestSeriesOfEver(t *testing.T) {
+	now := time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)
+	year := func(y int) time.Time { return time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC) }
+	b := &books{zone: time.UTC, now: now}
+	for name, q := range map[string]Query{
+		"of ever": {Since: year(1), Until: year(9999)}, "from now on": {Since: now, Until: year(9999)}, "of a time to come": {Since: year(3000), Until: year(9999)},
+	} {
+		s, err := MakeSeries(t.Context(), b, q, now)
+		if err != nil || len(s.Points) == 0 || len(s.Points) > mostPoints+2 {
+			t.Errorf("%s: %d points, %v", name, len(s.Points), err)
+		}
+	}
+}

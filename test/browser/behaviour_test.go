@@ -104,11 +104,12 @@ func TestLive(t *testing.T) {
 	p := open(t, f)
 	p.visit("/requests")
 	p.until(`document.querySelector(".dot.on")`)
-	send := func(id string, n int) {
+	send := func(place string, n int) {
 		r := f.request(n)
-		r["id"], r["at"] = id, f.now.Format(time.RFC3339)
+		r["place"], r["at"] = place, f.now.Format(time.RFC3339)
+		r["id"] = "req_shared" // as those have it that share an answer
 		b, _ := json.Marshal(r)
-		f.events <- fmt.Sprintf("id: %s\nevent: request\ndata: %s\n\n", strings.TrimPrefix(id, "new-"), b)
+		f.events <- fmt.Sprintf("id: %s\nevent: request\ndata: %s\n\n", strings.TrimPrefix(place, "new-"), b)
 	}
 	send("new-2", 0)
 	p.until(`document.querySelectorAll("tr.row").length === 51`)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -183,8 +184,12 @@ func (p *tab) text(selector string) string {
 func (p *tab) want(selector string, texts ...string) {
 	p.t.Helper()
 	got := p.text(selector)
+	lacks := func(text string) bool { return !strings.Contains(got, text) }
+	for end := time.Now().Add(patience); slices.ContainsFunc(texts, lacks) && time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+		got = p.text(selector) // a part of the page may be drawn last
+	}
 	for _, text := range texts {
-		if !strings.Contains(got, text) {
+		if lacks(text) {
 			p.t.Errorf("%s does not say %q:\n%s", selector, text, got)
 		}
 	}

@@ -198,7 +198,7 @@ func (f *fake) request(n int) object {
 	}
 	k := kinds[n%len(kinds)]
 	r := object{
-		"at": f.now.Add(-time.Duration(n*n*37+n*11) * time.Second).Format("2006-01-02T15:04:05.000Z"), "id": fmt.Sprintf("req_%06d", 991200-n), "outcome": k.outcome, "reason": k.reason,
+		"at": f.now.Add(-time.Duration(n*n*37+n*11) * time.Second).Format("2006-01-02T15:04:05.000Z"), "id": fmt.Sprintf("req_%06d", 991200-n), "place": fmt.Sprintf("n%d", 991200-n), "outcome": k.outcome, "reason": k.reason,
 		"operation": k.operation, "model": k.model, "tool": k.tool, "user": []string{"ada", "grace", "", "สมชาย", "user_4211"}[n%5], "key": []string{"research", "checkout", "support"}[n%3],
 		"record": key(n % 23), "status": 200, "attempts": 1 + n%3/2, "provider": "openai", "took_ms": 812.4 + float64(n), "upstream_ms": 811.9 + float64(n), "overhead_ms": 0.31 + float64(n%7)/10,
 		"tokens": object{"input": 1843 + n, "output": 212 + n*3, "cached": 1024}, "billed": "0.005382", "saved": nil, "target": "openai/" + k.model, "left": n%13 == 12,

@@ -2,11 +2,11 @@
 import { html, useState } from "./library.js";
 import { addUp, decimal, pico } from "./money.js";
 import { count, outcomes, size, took } from "./words.js";
-import { ask, to } from "./address.js";
+import { ask, here, to } from "./address.js";
 import { again, post, useAnswer } from "./api.js";
 import { Answer, Copy, Dialog, Money, Nothing, Outcome, tell, Text, Time } from "./parts.js";
 import { times, Timeline } from "./timeline.js";
-import { called, detail, shared, tokens } from "./requests.js";
+import { alone, called, detail, shared, tokens } from "./requests.js";
 
 const Facts = ({ of }) => html`<dl class="facts">${of.filter(([, v]) => v !== undefined && v !== null && v !== "" && v !== false).map(([name, v]) => html`<div><dt>${name}</dt><dd>${v}</dd></div>`)}</dl>`;
 
@@ -26,7 +26,7 @@ function Callers({ list, from }) {
         <td><${Outcome} of=${r.outcome} />${r.reason && html` <span class="why"><${Text} of=${r.reason} most=${40} /></span>`}</td>
         <td><${Text} of=${r.user} most=${24} /></td><td><${Text} of=${r.key} most=${24} /></td>
         <td class="n">${took(r.took_ms)}</td><td class="n"><${Money} usd=${r.billed} none=${r.tokens && called(r) ? "unpriced" : "–"} /></td><td class="n"><${Money} usd=${r.saved} none=${r.tokens && shared(r) ? "unpriced" : "–"} /></td>
-        <td class="mono"><a href=${to("/requests/" + encodeURIComponent(r.id))}><${Text} of=${r.id} most=${24} /></a></td>
+        <td class="mono"><a href=${alone(r)}><${Text} of=${r.id} most=${24} /></a></td>
       </tr>`)}</tbody>
     </table></div>
     ${list.length >= 200 && html`<p class="note">These are the newest 200.</p>`}
@@ -133,7 +133,7 @@ export function Record({ name }) {
 }
 
 export function OneRequest({ id }) {
-  const request = useAnswer("/api/requests/" + encodeURIComponent(id));
+  const request = useAnswer(ask("/api/requests/" + encodeURIComponent(id), { place: here.value.query.place }));
   return html`<${Answer} of=${request} lines=${7}>${(r) => html`
     <header class="top"><p class="label"><a href=${to("/requests")}>Requests</a> / Request</p><span class="space"></span><${Copy} text=${r.id} label="Copy the id" /></header>
     <h1 class="sentence"><${Outcome} of=${r.outcome} />: ${outcomes[r.outcome]}${r.reason && html`, <${Text} of=${r.reason} />`}.</h1>

@@ -11,7 +11,11 @@ const PAGE = 50;
 // TAIL is how many rows the tail grows to.
 const TAIL = 200;
 
-export const detail = (r) => (r.record ? to("/records/" + r.record) : to("/requests/" + encodeURIComponent(r.id)));
+// One request is told from others by its place in the log: an upstream's id is
+// that of all that share its answer.
+const same = (a) => (b) => a.place === b.place;
+export const alone = (r) => to("/requests/" + encodeURIComponent(r.id), { place: r.place });
+export const detail = (r) => (r.record ? to("/records/" + r.record) : alone(r));
 
 // shared says whether a request was given another's answer, called whether it
 // made a call of its own.
@@ -57,7 +61,7 @@ export function Rows({ list, fresh = new Set(), label = "Requests" }) {
     <thead><tr><th scope="col">Time</th><th scope="col">Outcome</th><th scope="col">Model or tool, operation</th><th scope="col">User, key</th>
       <th scope="col" class="n" title="Upstream attempts">Attempts</th><th scope="col" class="n" title="The upstream's time; under it the gateway's own, before the first attempt">Upstream<div class="second">+ overhead</div></th>
       <th scope="col" class="n" title="Input / output">Tokens</th><th scope="col" class="n">Billed</th><th scope="col" class="n">Saved</th></tr></thead>
-    <tbody>${list.map((r) => html`<${Row} key=${r.id} r=${r} fresh=${fresh.has(r.id)} />`)}</tbody>
+    <tbody>${list.map((r) => html`<${Row} key=${r.place} r=${r} fresh=${fresh.has(r.place)} />`)}</tbody>
   </table></div>`;
 }
 
@@ -87,7 +91,7 @@ export function Requests() {
       if (!matches(r, wanted)) return;
       setTail((old) => {
         const t = old.of === address ? old : { of: address, shown: [], waiting: [] };
-        if (t.shown.some((x) => x.id === r.id) || t.waiting.some((x) => x.id === r.id)) return t;
+        if (t.shown.some(same(r)) || t.waiting.some(same(r))) return t;
         const busy = scrollY > 40 || body.current?.contains(document.activeElement) || body.current?.matches(":hover") || getSelection().toString();
         if (busy) return { ...t, waiting: [r, ...t.waiting].slice(0, TAIL) };
         return { of: address, shown: [r, ...t.waiting, ...t.shown].slice(0, TAIL), waiting: [] };
@@ -110,9 +114,9 @@ export function Requests() {
     </header>
     <${Filters} />
     <${Answer} of=${page} lines=${8}>${(data) => {
-      const known = new Set(mine.shown.map((r) => r.id));
-      const waiting = mine.waiting.filter((r) => !data.requests.some((x) => x.id === r.id));
-      const list = [...(follows ? mine.shown.filter((r) => !data.requests.some((x) => x.id === r.id)) : []), ...data.requests];
+      const known = new Set(mine.shown.map((r) => r.place));
+      const waiting = mine.waiting.filter((r) => !data.requests.some(same(r)));
+      const list = [...(follows ? mine.shown.filter((r) => !data.requests.some(same(r))) : []), ...data.requests];
       return html`
         <div class="arrivals" aria-live="polite">${follows && waiting.length > 0 && html`<button type="button" class="chip" onClick=${show}>Show ${count(waiting.length)} new</button>`}</div>
         <div ref=${body}>${list.length ? html`<${Rows} list=${list} fresh=${known} />` : html`<${None} query=${q} wanted=${wanted} more=${data.next} />`}</div>
