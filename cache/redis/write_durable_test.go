@@ -161,8 +161,14 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 func TestFailoverLosesNothingAcknowledged(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(master, sentinel *redistest.Server){
-		"it dies":  func(master, _ *redistest.Server) { master.Kill() },
-		"it lives": func(_, sentinel *redistest.Server) { sentinel.Do("sentinel", "failover", "main") },
+		"it dies": func(master, _ *redistest.Server) { master.Kill() },
+		"it lives": func(_, sentinel *redistest.Server) {
+			c := sentinel.Client()
+			defer c.Close()
+			eventually(t, 10*time.Second, "it knows of a replica to promote", func() bool {
+				return c.Do(t.Context(), "sentinel", "failover", "main").Err() == nil
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
