@@ -330,3 +330,19 @@ func TestADebtOfACallThatGrewTooLarge(t *testing.T) {
 		lead.Settle(cache.Result{State: cache.Released}, 0, false)
 	})
 }
+
+// So does an answer that is not kept, though its leader was not told in time that
+// somebody reads it: the notice was lost, and no renewal was due yet.
+func TestAnAnswerThatIsNotKeptIsReadElsewhere(t *testing.T) {
+	twoNodes(t, func(t *testing.T, a, b *cache.Records) {
+		lead := opened(t, a, claim(cache.Duplicates), cache.Lead)
+		lead.Log().Append(t.Context(), frame("one "))
+		follower := opened(t, b, claim(cache.Duplicates), cache.Follow)
+		synctest.Wait()
+		lead.Settle(cache.Result{State: cache.Completed}, 0, false, frame("two"))
+		if got, ended := sofar(follower); got != "one two" || !ended || follower.Log().Lost() {
+			t.Errorf("%q %v, lost: %v", got, ended, follower.Log().Lost())
+		}
+		opened(t, b, claim(cache.Duplicates), cache.Lead).Settle(cache.Result{State: cache.Released}, 0, false)
+	})
+}

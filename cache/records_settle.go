@@ -82,6 +82,10 @@ func (e *Entry) record(res Result, keep time.Duration, disk bool, ended time.Tim
 	set := e.settlement(r, res, keep, e.published(), last)
 	set.Owed, set.Disk, set.Ended, set.Lines = owed, disk, ended, e.Lines
 	err := r.Store.Settle(context.Background(), e.Hold(), set)
+	if errors.Is(err, ErrFollowed) {
+		set.Result.Frames, set.Alone = e.unkept(last), false
+		err = r.Store.Settle(context.Background(), e.Hold(), set)
+	}
 	switch {
 	case !errors.Is(err, ErrAway):
 	case e.claim.Write != nil:
@@ -98,16 +102,31 @@ func (e *Entry) settlement(r *Records, res Result, keep time.Duration, followed 
 	if e.claim.Write != nil {
 		return e.settlementOfWrite(r, res, keep, last)
 	}
+	set := Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Debt: r.Debt}
 	frames, all := e.log.Whole()
 	if keep > 0 && all && size(frames)+size(last) <= r.Window {
-		res.Frames = shared(frames, last)
-	} else { // a part of an answer must never replay
-		res.State, res.Frames, keep = Released, nil, 0
-		if followed && all { // but those who follow elsewhere read it to its end
-			res.Frames = shared(frames, last)
-		}
+		set.Result.Frames = shared(frames, last)
+		return set
 	}
-	return Settlement{Nonce: NewNonce(), Result: res, Keep: keep, Debt: r.Debt}
+	// A part of an answer must never replay. But those who follow elsewhere read
+	// it to its end.
+	set.Result.State, set.Result.Frames, set.Keep = Released, nil, 0
+	if followed {
+		set.Result.Frames = e.unkept(last)
+	} else {
+		set.Alone = all
+	}
+	return set
+}
+
+// unkept is the answer of a record that is released, for those who follow it
+// elsewhere; nil: not all of it is here.
+func (e *Entry) unkept(last []Frame) []Frame {
+	frames, all := e.log.Whole()
+	if !all {
+		return nil
+	}
+	return shared(frames, last)
 }
 
 // settleFor is how long a settlement that the store did not hear of is sent
@@ -119,6 +138,7 @@ const settleFor = time.Minute
 // the same, so that one whose acknowledgement was lost counts once. lapses is
 // how many attempts the store books by itself if it never hears of it.
 func (r *Records) settleLater(h Hold, set Settlement, lapses int64) {
+	set.Alone = false // the frames are gone by then
 	for end := time.Now().Add(settleFor); time.Now().Before(end); {
 		time.Sleep(readAgain)
 		if err := r.Store.Settle(context.Background(), h, set); !errors.Is(err, ErrAway) {

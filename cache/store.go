@@ -136,7 +136,12 @@ type Settlement struct {
 	Ended  time.Time     // from when on, by the store's clock, its readers may have had their end; zero: not before this
 	Disk   bool          // an explicit key: on disk before Settle returns. Owed ones go there behind
 	Lines  []Line        // what the call comes to in the ledger: booked if, and only if, the record ends by this
+	Alone  bool          // of a completion: its frames were left out, for nobody elsewhere is known to read them
 }
+
+// ErrFollowed says of a settlement that is Alone that somebody reads the log:
+// it needs the frames. Nothing was changed.
+var ErrFollowed = errors.New("cache: the log is read elsewhere")
 
 // ErrFenced says that the claim is no longer the caller's: another leads, or
 // the record is gone. Nothing was changed.

@@ -77,6 +77,37 @@ func logUnread(f *fixture) {
 	f.fenced("ask", err)
 }
 
+func settledAlone(f *fixture) {
+	alone := func() cache.Settlement {
+		return cache.Settlement{Nonce: cache.NewNonce(), Result: cache.Result{State: cache.Released}, Alone: true}
+	}
+	f.settle(f.leads(derived(key(1), cache.Duplicates)), alone()) // nobody does
+
+	h := f.leads(derived(key(2), cache.Duplicates))
+	f.is(derived(key(2), cache.Duplicates), cache.Follow, "twin")
+	if err := f.Store.Append(f.Context(), h, 0, body("a")); err != nil {
+		f.Fatal(err)
+	}
+	if frames, _, err := f.Store.Read(f.Context(), h, 0); err != nil || text(frames) != "a" {
+		f.Fatalf("read %q, %v", text(frames), err)
+	}
+	set := alone()
+	for range 2 {
+		if err := f.Store.Settle(f.Context(), h, set); !errors.Is(err, cache.ErrFollowed) {
+			f.Fatalf("settled alone: %v", err)
+		}
+	}
+	if err := f.renew(h); err != nil {
+		f.Fatalf("it is not in flight any more: %v", err)
+	}
+	set.Alone, set.Result.Frames = false, body("ab") // the same nonce, for that had no effect
+	f.settle(h, set)
+	if _, res, err := f.Store.Read(f.Context(), h, 1); err != nil || res == nil || text(res.Frames) != "ab" {
+		f.Fatalf("the end: %+v, %v", res, err)
+	}
+	f.leads(derived(key(2), cache.Duplicates))
+}
+
 func readWaits(f *fixture) {
 	h := f.leads(derived(key(1), cache.Duplicates))
 	ctx, cancel := f.short()

@@ -66,6 +66,7 @@ func Run(t *testing.T, e Engine) {
 		{"a step sent again after its record was replaced", noncesReplaced},
 		{"the log in flight", logInFlight},
 		{"a log that nobody reads any more is not wanted", logUnread},
+		{"a settlement without frames where somebody reads", settledAlone},
 		{"a reader waits, and ends with its context", readWaits},
 		{"the log after its end", logAfterEnd},
 		{"fences never repeat", fences},

@@ -84,6 +84,9 @@ func (s *Store) settle(h cache.Hold, set cache.Settlement, answer []byte) (*pend
 		// Refused by the other, which has its effect only when it is on disk.
 		return p, cache.ErrFenced
 	}
+	if set.Alone && (r.wanted || !r.asked.IsZero()) {
+		return nil, cache.ErrFollowed
+	}
 
 	res := set.Result
 	res.Settled, res.Ended = now, set.Ended

@@ -159,9 +159,9 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 	if state != "released" || res.Frames != nil {
 		frames = cache.EncodeFrames(res.Frames)
 	}
-	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), s.encodeLines(set.Lines), int64(0)}
+	args := []any{nonce(set.Nonce), state, millis(keep), flag(res.Cut), frames, millis(min(keep, logTail)), s.encodeLines(set.Lines), int64(0), flag(set.Alone)}
 	if !set.Ended.IsZero() {
-		args[len(args)-1] = set.Ended.UnixMilli()
+		args[len(args)-2] = set.Ended.UnixMilli()
 	}
 	for _, left := range set.Owed {
 		// A duration: the two clocks need not agree.
@@ -169,7 +169,10 @@ func (s *Store) Settle(_ context.Context, h cache.Hold, set cache.Settlement) er
 			args = append(args, millis(counts))
 		}
 	}
-	_, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key)), inflightName(tag(h.Key))}, args...)
+	reply, err := s.stepOn(settleScript, h, []string{recordName(h.Key), logName(h), tailName(tag(h.Key)), inflightName(tag(h.Key))}, args...)
+	if err == nil && reply[0] == "followed" {
+		return cache.ErrFollowed
+	}
 	return err
 }
 
