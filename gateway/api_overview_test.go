@@ -171,3 +171,32 @@ func BenchmarkOverview(b *testing.B) {
 		})
 	}
 }
+
+// The longest range that can be asked for is answered; a time further off is
+// refused, by its name.
+func TestRangeOfEver(t *testing.T) {
+	b := newBooksOver(t, func(w http.ResponseWriter, r *http.Request) { chat(w, "1") }, nil)
+	b.post("/v1/chat/completions", hi)
+	b.await(`oncegate_requests_total{operation="chat",outcome="executed"} 1`)
+	for _, zone := range []string{"UTC", "Etc/GMT%2B12", "Pacific/Kiritimati", "Asia/Kathmandu"} {
+		ever := "&zone=" + zone + "&since=0001-01-01T00:00:00Z&until=9998-12-31T23:59:59Z"
+		for _, path := range []string{"/api/summary?", "/api/report?by=day", "/api/series?by=model", "/api/pulse?"} {
+			b.get(path + ever)
+		}
+		for end, v := range map[string]string{"since": "0000-01-01T00:00:00Z", "until": "9999-12-31T23:59:59Z"} {
+			for _, path := range []string{"/api/summary", "/api/report", "/api/series", "/api/pulse", "/api/requests"} {
+				status, out := b.ask("GET", path+"?zone="+zone+"&"+end+"="+v, "")
+				if _, param, message := fault(out); status != 400 || param != end || !strings.Contains(message, "the years 1 to 9998") {
+					t.Errorf("%s %s=%s: %d %v", path, end, v, status, out)
+				}
+			}
+		}
+	}
+	var requests float64
+	for _, p := range b.get("/api/series?since=0001-01-01T00:00:00Z&until=9998-12-31T23:59:59Z")["points"].([]any) {
+		requests += at(p.(map[string]any), "total.requests").(float64)
+	}
+	if requests != 1 {
+		t.Errorf("%v requests ever", requests)
+	}
+}

@@ -337,7 +337,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%s: %v, %v", s, got, err)
 		}
 	}
-	for _, s := range []string{"", "yesterday", "-1h", "-3d", "99999999d", "2026-11-30", "1.5d"} {
+	for _, s := range []string{"", "yesterday", "-1h", "-3d", "99999999d", "2026-11-30", "1.5d", "9999-01-01T00:00:00Z", "9998-12-31T23:30:00-01:00", "0001-01-01T00:00:00+01:00", "0000-06-01T00:00:00Z"} {
 		if got, err := ParseTime(s, now); err == nil {
 			t.Errorf("%q was read as %v", s, got)
 		}

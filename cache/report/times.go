@@ -8,10 +8,14 @@ import (
 )
 
 // ParseTime reads an end of a range: a time by RFC 3339, or how long ago it
-// was, such as 90m, 24h or 7d.
+// was, such as 90m, 24h or 7d. A day further, in any zone, is still a time that
+// JSON can tell.
 func ParseTime(s string, now time.Time) (time.Time, error) {
 	bad := errors.New("how long ago, like 24h or 7d, or a time like 2026-11-30T08:00:00Z")
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		if y := t.UTC().Year(); y < 1 || y > 9998 {
+			return now, errors.New("a time in the years 1 to 9998")
+		}
 		return t, nil
 	}
 	var days int64
