@@ -11,7 +11,7 @@ import (
 // follows keeps one copy, however many read it.
 
 const (
-	publishEvery = 20 * time.Millisecond // frames wait so long for others to be published with
+	publishEvery = 12 * time.Millisecond // frames wait so long for others to be published with
 	publishBytes = 16 << 10              // or until there are so many bytes of them
 	readAgain    = 250 * time.Millisecond
 	askReaders   = time.Second // so often a publisher asks that is its log's last reader

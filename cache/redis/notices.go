@@ -25,8 +25,9 @@ const (
 	// readers ask, within pollEvery.
 	beatEvery = pollEvery / 3
 	// gatherFor is how long the first of many notices waits for others: to wake
-	// for each costs more than to hand them out.
-	gatherFor = 2 * time.Millisecond
+	// for each costs more than to hand them out. With what frames wait for on
+	// their leader's node it stays below the 25 ms that a follower may be behind.
+	gatherFor = 10 * time.Millisecond
 	// wokenAfter is how long it takes at least to get a notice that was not here
 	// yet.
 	wokenAfter = 30 * time.Microsecond
