@@ -104,14 +104,14 @@ func (b *bank) account(by string) *report.Report {
 }
 
 // paid is the step that makes a payment and says so.
-func (b *bank) paid(x *up.Exchange) { up.Status(201, receipt(b.runs.Do(x)))(x) }
+func (b *bank) paid(x *up.Exchange) { up.Status(201, receipt(b.runs.Do()))(x) }
 
 // runsThen makes the payment and answers in another way.
 func (b *bank) runsThen(steps ...up.Step) up.Step {
 	return up.Seq(append([]up.Step{b.run}, steps...)...)
 }
 
-func (b *bank) run(x *up.Exchange) { b.runs.Do(x) }
+func (b *bank) run(x *up.Exchange) { b.runs.Do() }
 
 // lost makes the payment and closes the connection without a word.
 func (b *bank) lost(x *up.Exchange) { b.runsThen(up.Cut)(x) }

@@ -22,7 +22,7 @@ func (b *bank) honours(then ...up.Step) {
 			mu.Lock()
 			key := c.Get("Idempotency-Key")
 			if key != "" && done[key] == 0 {
-				done[key] = b.runs.Do(x)
+				done[key] = b.runs.Do()
 			}
 			n := calls
 			calls++

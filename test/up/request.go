@@ -58,10 +58,6 @@ func (c *Call) Field(path string) gjson.Result { return gjson.GetBytes(c.Body, p
 // Model is the model that the body names.
 func (c *Call) Model() string { return c.Field("model").String() }
 
-// Gone is closed once the peer closed or reset the connection while this call
-// was being answered.
-func (c *Call) Gone() <-chan struct{} { return c.gone }
-
 // Left says whether the peer goes away within d.
 func (c *Call) Left(d time.Duration) bool {
 	limit := time.NewTimer(d)
