@@ -60,8 +60,11 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	if err != nil {
 		return undialled{unsent(err)}, nil
 	}
-	c.Conn = raw
 	c.raw, _ = raw.(syscall.Conn)
+	if forNotices(ctx) {
+		raw = &gathering{Conn: raw}
+	}
+	c.Conn = raw
 	if d.tls == nil {
 		return c, nil
 	}

@@ -24,13 +24,6 @@ const (
 	// of all of them at once that no notice is missing. Two without one, and the
 	// readers ask, within pollEvery.
 	beatEvery = pollEvery / 3
-	// gatherFor is how long the first of many notices waits for others: to wake
-	// for each costs more than to hand them out. With what frames wait for on
-	// their leader's node it stays below the 25 ms that a follower may be behind.
-	gatherFor = 10 * time.Millisecond
-	// wokenAfter is how long it takes at least to get a notice that was not here
-	// yet.
-	wokenAfter = 30 * time.Microsecond
 )
 
 // notices hears what the scripts publish, over one connection for all logs
@@ -55,7 +48,7 @@ type notices struct {
 
 func newNotices(s *Store) *notices {
 	n := &notices{s: s, own: nodeChannel(s.node), woken: make(chan struct{}, 1), follows: make(map[string]*follow), holds: make(map[cache.Hold]*follow), changes: make(map[string]bool)}
-	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.ctx, n.cancel = context.WithCancel(context.WithValue(context.Background(), noticesKey{}, true))
 	n.open()
 	n.done.Go(n.receive)
 	n.done.Go(n.change)
@@ -176,18 +169,10 @@ func (n *notices) doubt() {
 // connection ends.
 func (n *notices) receive() {
 	pubsub, silent, pause := n.pubsub, false, pollEvery
-	var last time.Duration // when there was nothing to hand out
 	for n.ctx.Err() == nil {
-		idle := since()
 		message, err := pubsub.ReceiveTimeout(n.ctx, pingAfter)
 		switch {
 		case err == nil:
-			if now := since(); now-idle > wokenAfter {
-				if now-last < 2*gatherFor {
-					n.rest(gatherFor)
-				}
-				last = now
-			}
 			n.handle(message)
 			n.heard.Store(int64(since()))
 			silent, pause = false, pollEvery

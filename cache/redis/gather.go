@@ -1,0 +1,33 @@
+package redis
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// gatherFor is how long notices wait for others after the last ones were read: to
+// wake for each costs more than to hand them out. With what frames wait for on
+// their leader's node it stays below the 25 ms that a follower may be behind.
+const gatherFor = 10 * time.Millisecond
+
+// noticesKey marks the context with which the connection for notices is dialled.
+type noticesKey struct{}
+
+func forNotices(ctx context.Context) bool { return ctx.Value(noticesKey{}) != nil }
+
+// gathering is a connection that is read again only when there has been time for
+// more to come; at once, if there is more than was taken.
+type gathering struct {
+	net.Conn
+	due time.Time // when it may be read again
+}
+
+func (g *gathering) Read(p []byte) (int, error) {
+	time.Sleep(time.Until(g.due))
+	n, err := g.Conn.Read(p)
+	if n < len(p) {
+		g.due = time.Now().Add(gatherFor)
+	}
+	return n, err
+}
