@@ -13,6 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"oncegate/cache"
 	"oncegate/cache/cachetest"
@@ -131,6 +134,29 @@ func TestAPanicIsA500AndTheProcessLives(t *testing.T) {
 	h.g.Admin().ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1/api/report", nil))
 	if !strings.Contains(w.Body.String(), `"attempts":{"billed":0,"unbilled":0,"ambiguous":2}`) {
 		t.Errorf("the account: %s", w.Body)
+	}
+}
+
+// faultyPage is a dashboard with a bug.
+type faultyPage struct{}
+
+func (faultyPage) Serves(path string) bool                      { return path == "/bug" }
+func (faultyPage) ServeHTTP(http.ResponseWriter, *http.Request) { panic("a bug of the page") }
+
+func TestAPanicOfTheAdminListenerIsLogged(t *testing.T) {
+	core, logs := observer.New(zapcore.ErrorLevel)
+	h := newHouse(t, nil, func(o *gateway.Options) { o.Page, o.Log = faultyPage{}, zap.New(core) })
+	admin := httptest.NewServer(h.g.Admin())
+	defer admin.Close()
+	if resp, err := http.Get(admin.URL + "/bug"); err == nil {
+		t.Errorf("it was answered: %v", resp.Status)
+	}
+	told := logs.FilterMessage("a request panicked").All()
+	if len(told) != 1 || told[0].ContextMap()["panic"] != "a bug of the page" || !strings.Contains(fmt.Sprint(told[0].ContextMap()["stack"]), "faultyPage") {
+		t.Errorf("logged is %v", told)
+	}
+	if resp, err := http.Get(admin.URL + "/livez"); err != nil || resp.StatusCode != 200 {
+		t.Errorf("and then: %v, %v", resp, err)
 	}
 }
 

@@ -6,6 +6,19 @@ import (
 	"strings"
 )
 
+// cutPanic ends the connection of a request whose handling panicked: of what was
+// sent, nobody can say that it is whole.
+func (g *Gateway) cutPanic() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p != http.ErrAbortHandler {
+		g.tellPanic(p)
+	}
+	panic(http.ErrAbortHandler)
+}
+
 // guard keeps the admin listener to those who may: with a token they must
 // show it, without one they must name this machine, so that no page in a
 // browser reaches it by a name that was made to lead here. Changes are
@@ -13,6 +26,7 @@ import (
 func (g *Gateway) guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer g.cutPanic()
 		switch r.URL.Path {
 		case "/livez", "/healthz", "/readyz": // no secrets there
 			next.ServeHTTP(w, r)

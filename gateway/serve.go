@@ -35,7 +35,7 @@ func (g *Gateway) recoverTo(w http.ResponseWriter, ev *event) {
 	case p == http.ErrAbortHandler:
 		panic(p)
 	}
-	g.log.Error("a request panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
+	g.tellPanic(p)
 	if ev.status != 0 { // it is out
 		ev.outcome = outcomeFailed
 		g.finish(ev)
@@ -43,4 +43,8 @@ func (g *Gateway) recoverTo(w http.ResponseWriter, ev *event) {
 	}
 	refuse(w, ev, internal)
 	g.finish(ev)
+}
+
+func (g *Gateway) tellPanic(p any) {
+	g.log.Error("a request panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
 }
