@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -232,8 +234,22 @@ func (t *tool) probe(g *Gateway, rec *cache.Record) (found bool, head *cache.Hea
 	case 0, 'n', 'f':
 		return false, nil, nil, nil
 	}
+	if saysNothing(value) {
+		return false, nil, nil, fmt.Errorf("probe.executed points at %s there, which may be so whether it happened or not: have it point at what is there only if it did, such as /data/0", value)
+	}
 	shared, _ := t.split(answer.Header())
 	return true, &cache.Head{Status: answer.Status(), Header: shared, Target: t.Name}, body, nil
+}
+
+// saysNothing is of an empty text, a list of nothing, and how many there are of
+// what is not there.
+func saysNothing(value jsontext.Value) bool {
+	if value.Kind() == '0' {
+		n, err := strconv.ParseFloat(string(value), 64)
+		return err == nil && n == 0
+	}
+	v, _ := canonical(value)
+	return slices.Contains([]string{`""`, "[]", "{}"}, string(v))
 }
 
 // fillProbe puts values of a write's body where a probe's template points at

@@ -125,15 +125,24 @@ func TestToolsProbeBelievesAbsence(t *testing.T) {
 	b.wantRuns(1)
 }
 
-// A probe that fails says nothing, even past absent_after.
+// A probe that fails says nothing, even past absent_after; nor does one that
+// finds an empty value where something should be.
 func TestToolsProbeThatFails(t *testing.T) {
 	t.Parallel()
-	b := probed(t, harness.Map{"get": "/v1/payments?ref={/ref}", "executed": "/data/0", "absent_after": "1ms"}, true,
-		func() up.Step { return up.Fail(500, "broken") })
-	unknown.wantTool(t, b.pay("k", `{"ref":"r1"}`))
-	harness.Eventually(t, harness.Patience, "it is asked twice", func() bool { return len(b.probes()) >= 2 })
-	unknown.wantTool(t, b.pay("k", `{"ref":"r1"}`))
-	b.wantRuns(1)
+	for name, answer := range map[string]up.Step{
+		"500": up.Fail(500, "broken"), "no entries": up.Status(200, `{"data":[ ]}`), "no members": up.Status(200, `{"data":{}}`),
+		"no text": up.Status(200, `{"data":""}`), "none": up.Status(200, `{"data":-0.0}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := probed(t, harness.Map{"get": "/v1/payments?ref={/ref}", "executed": "/data", "absent_after": "1ms"}, true,
+				func() up.Step { return answer })
+			unknown.wantTool(t, b.pay("k", `{"ref":"r1"}`))
+			harness.Eventually(t, harness.Patience, "it is asked twice", func() bool { return len(b.probes()) >= 2 })
+			unknown.wantTool(t, b.pay("k", `{"ref":"r1"}`))
+			b.wantRuns(1)
+		})
+	}
 }
 
 // It is asked after a restart too: what it needs of the body is kept.

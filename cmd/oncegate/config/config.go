@@ -368,7 +368,7 @@ type Tool struct {
 type Probe struct {
 	// The path, and query, of a GET under base_url, as /v1/payments?ref={/ref}. {/pointer} stands for a value of the write's JSON body, {upstream_key} for the key that the API got by upstream_key_header.
 	Get string `yaml:"get"`
-	// The JSON pointer of what only an answer about a write that happened has, as /data/0 or /id: anything there but null and false.
+	// The JSON pointer of what only an answer about a write that happened has, as /data/0 or /id: anything there but null, false and what is empty.
 	Executed string `yaml:"executed"`
 	// How long after the outcome became unknown a 404, or an answer without executed, means that it did not happen, and its key may be used again. 0: it never does, for the write may still be in a queue.
 	AbsentAfter time.Duration `yaml:"absent_after" default:"0s" min:"0"`
