@@ -156,7 +156,8 @@ type Writes interface {
 	// Record gives one record with its trail and answer; ErrNone.
 	Record(ctx context.Context, k Key) (Record, error)
 	// Records lists, without trails and answers: the unknown ones by when they
-	// were dispatched, the others by when they were claimed, the latest first.
+	// were dispatched, the oldest first; others by when they were claimed, the
+	// latest first.
 	// next goes on where this page ended; empty: it was the last one. At most
 	// limit (1 to 200) a page; a cursor that is none of this store's is
 	// ErrCursor. What changes meanwhile may be missed or come twice.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -155,7 +156,16 @@ func TestRecordsAreListedByPageAndFilter(t *testing.T) {
 			t.Errorf("%s: %d, %d records, not %d", query, status, len(keysIn(out)), want)
 		}
 	}
-	_, out := b.ask("GET", "/api/records?tool=mail&state=completed", "")
+	_, out := b.ask("GET", "/api/records?state=unknown", "")
+	var sent []time.Time
+	for _, r := range out["records"].([]any) {
+		at, _ := time.Parse(time.RFC3339, r.(map[string]any)["dispatched"].(string))
+		sent = append(sent, at)
+	}
+	if !slices.IsSortedFunc(sent, time.Time.Compare) {
+		t.Errorf("the unknown outcomes are not the oldest first: %v", sent)
+	}
+	_, out = b.ask("GET", "/api/records?tool=mail&state=completed", "")
 	r := out["records"].([]any)[0].(map[string]any)
 	for name, want := range map[string]any{
 		"state": "completed", "tool": "mail", "method": "POST", "path": "/v1/payments", "principal": "research", "user": "u1", "unkeyed": false, "status": 201.0,

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -17,46 +18,61 @@ import (
 // mostListed is how many records a page has at most.
 const mostListed = 200
 
-// place in a list: the last record of a page.
+// listing is an order of records: what it goes by, and how.
+type listing struct {
+	letter       byte // its cursors begin with it
+	by, index    string
+	compare, way string // in SQL
+	at           func(*cache.Record) time.Time
+	start        listed
+}
+
+var (
+	latestClaims = listing{'c', "claimed", "writes_claimed", "<", "DESC", func(r *cache.Record) time.Time { return r.Claimed },
+		listed{at: 1<<63 - 1, key: cache.Key(bytes.Repeat([]byte{0xff}, 32))}}
+	oldestDoubts = listing{'u', "dispatched", "writes_unknown", ">", "ASC", func(r *cache.Record) time.Time { return r.Dispatched }, listed{}}
+)
+
+// listed is a place in a list: the last record of a page.
 type listed struct {
 	at  int64
 	key cache.Key
 }
 
-func (l listed) before(o listed) bool { // in the list, the latest first
-	if l.at != o.at {
-		return l.at > o.at
+func (l *listing) order(a, b listed) int {
+	n := cmp.Or(cmp.Compare(a.at, b.at), bytes.Compare(a.key[:], b.key[:]))
+	if l.way == "DESC" {
+		return -n
 	}
-	return bytes.Compare(l.key[:], o.key[:]) > 0
+	return n
 }
 
-// cursor and parseCursor write and read a place. Lists of another order have
-// another first byte.
-func (l listed) cursor(order byte) string {
-	b := binary.BigEndian.AppendUint64([]byte{order}, uint64(l.at))
-	return base64.RawURLEncoding.EncodeToString(append(b, l.key[:]...))
+// cursor and place write and read a place.
+func (l *listing) cursor(p listed) string {
+	b := binary.BigEndian.AppendUint64([]byte{l.letter}, uint64(p.at))
+	return base64.RawURLEncoding.EncodeToString(append(b, p.key[:]...))
 }
 
-func parseCursor(cursor string, order byte) (l listed, err error) {
+func (l *listing) place(cursor string) (p listed, err error) {
 	if cursor == "" {
-		return listed{at: 1<<63 - 1, key: cache.Key(bytes.Repeat([]byte{0xff}, 32))}, nil
+		return l.start, nil
 	}
 	b, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(b) != 1+8+len(l.key) || b[0] != order {
-		return l, cache.ErrCursor
+	if err != nil || len(b) != 1+8+len(p.key) || b[0] != l.letter {
+		return p, cache.ErrCursor
 	}
-	l.at = int64(binary.BigEndian.Uint64(b[1:]))
-	copy(l.key[:], b[9:])
-	return l, nil
+	p.at = int64(binary.BigEndian.Uint64(b[1:]))
+	copy(p.key[:], b[9:])
+	return p, nil
 }
 
 // Records lists what is in flight from memory, and the rest from disk.
 func (s *Store) Records(ctx context.Context, f cache.Filter, cursor string, limit int) ([]cache.Record, string, error) {
-	order, by := byte('c'), "claimed"
+	list := &latestClaims
 	if f.State == cache.Unknown {
-		order, by = 'u', "dispatched"
+		list = &oldestDoubts
 	}
-	after, err := parseCursor(cursor, order)
+	after, err := list.place(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,37 +85,27 @@ func (s *Store) Records(ctx context.Context, f cache.Filter, cursor string, limi
 	if err := s.flush(ctx); err != nil {
 		return nil, "", err
 	}
-	at := func(r *cache.Record) listed {
-		if by == "dispatched" {
-			return listed{s.wall(r.Dispatched), r.Key}
-		}
-		return listed{s.wall(r.Claimed), r.Key}
-	}
+	at := func(r *cache.Record) listed { return listed{s.wall(list.at(r)), r.Key} }
 	flying := s.flying(now)
 	var page []cache.Record
 	for _, r := range flying {
 		if r.State != cache.Released && (f.State == cache.Absent || f.State == r.State) && (f.Tool == "" || f.Tool == r.About.Tool) &&
-			(f.Principal == "" || f.Principal == r.About.Principal) && after.before(at(&r)) {
+			(f.Principal == "" || f.Principal == r.About.Principal) && list.order(after, at(&r)) < 0 {
 			page = append(page, r)
 		}
 	}
 	// One more than is asked for says that there are more.
-	kept, err := s.listRows(ctx, f, by, after, limit+1, now, func(k cache.Key) bool { _, flies := flying[k]; return flies })
+	kept, err := s.listRows(ctx, f, list, after, limit+1, now, func(k cache.Key) bool { _, flies := flying[k]; return flies })
 	if err != nil {
 		return nil, "", err
 	}
 	page = append(page, kept...)
-	slices.SortFunc(page, func(a, b cache.Record) int {
-		if at(&a).before(at(&b)) {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(page, func(a, b cache.Record) int { return list.order(at(&a), at(&b)) })
 	if len(page) <= limit {
 		return page, "", nil
 	}
 	page = page[:limit]
-	return page, at(&page[limit-1]).cursor(order), nil
+	return page, list.cursor(at(&page[limit-1])), nil
 }
 
 // flying gives the records that are claimed, whose rows do not count: as
@@ -124,7 +130,7 @@ func (s *Store) flying(now time.Time) map[cache.Key]cache.Record {
 }
 
 // listRows lists rows that are not in flight, from after a place on.
-func (s *Store) listRows(ctx context.Context, f cache.Filter, by string, after listed, limit int, now time.Time, skip func(cache.Key) bool) ([]cache.Record, error) {
+func (s *Store) listRows(ctx context.Context, f cache.Filter, list *listing, after listed, limit int, now time.Time, skip func(cache.Key) bool) ([]cache.Record, error) {
 	wall := s.wall(now)
 	// The sweeper may not have come yet: what is over is judged here.
 	states := map[cache.State]string{
@@ -137,19 +143,15 @@ func (s *Store) listRows(ctx context.Context, f cache.Filter, by string, after l
 	if !ok {
 		return nil, nil
 	}
-	index := "claimed"
-	if f.State == cache.Unknown {
-		index = "unknown"
-	}
 	args := []any{after.at, after.at, after.key[:]}
-	query := writeRead + fmt.Sprintf(" INDEXED BY writes_%s WHERE %s AND %[3]s <= ? AND (%[3]s, key) < (?, ?)", index, where, by)
+	query := writeRead + fmt.Sprintf(" INDEXED BY %s WHERE %s AND %[3]s %[4]s= ? AND (%[3]s, key) %[4]s (?, ?)", list.index, where, list.by, list.compare)
 	if f.Tool != "" {
 		query, args = query+" AND tool = ?", append(args, f.Tool)
 	}
 	if f.Principal != "" {
 		query, args = query+" AND principal = ?", append(args, f.Principal)
 	}
-	query += fmt.Sprintf(" ORDER BY %[1]s DESC, key DESC", by)
+	query += fmt.Sprintf(" ORDER BY %[1]s %[2]s, key %[2]s", list.by, list.way)
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", cache.ErrAway, err)

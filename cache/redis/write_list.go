@@ -11,8 +11,8 @@ import (
 	"oncegate/cache"
 )
 
-// A list goes over the indexes of all shards at once, by score and name, the
-// highest first. Where it goes on is the last entry that was shown: which index,
+// A list goes over the indexes of all shards at once, by score and name: the
+// unknown outcomes from the lowest on, else from the highest. Where it goes on is the last entry that was shown: which index,
 // its score, its name. So nothing is kept between two pages, and what comes and
 // goes meanwhile moves nothing else.
 
@@ -29,9 +29,8 @@ type listed struct {
 	name  string // the key, in hex
 }
 
-// before orders a list.
 func (e listed) compare(o listed) int {
-	return cmp.Or(-cmp.Compare(e.score, o.score), -cmp.Compare(e.name, o.name))
+	return cmp.Or(cmp.Compare(e.score, o.score), cmp.Compare(e.name, o.name))
 }
 
 func (e listed) key() (k cache.Key, ok bool) {
@@ -53,7 +52,7 @@ func (s *Store) Records(ctx context.Context, f cache.Filter, cursor string, limi
 	if err != nil {
 		return nil, "", err
 	}
-	w := &walk{s: s, index: index, after: after}
+	w := &walk{s: s, index: index, up: index == unknownWrites, after: after}
 	for {
 		some, err := w.next(ctx, listAhead)
 		if err != nil || len(some) == 0 {
@@ -100,6 +99,7 @@ func parseCursor(cursor, letter string) (*listed, error) {
 type walk struct {
 	s      *Store
 	index  int
+	up     bool    // from the lowest score on
 	after  *listed // nil: from the beginning
 	shards *[tags]shardWalk
 }
@@ -107,8 +107,16 @@ type walk struct {
 type shardWalk struct {
 	ahead []listed
 	after *listed
-	skip  int // entries of the score of after, or more, that were shown
+	skip  int // entries of the score of after, or before it, that were shown
 	ended bool
+}
+
+// order is that of the list.
+func (w *walk) order(a, b listed) int {
+	if w.up {
+		return a.compare(b)
+	}
+	return b.compare(a)
 }
 
 // next gives up to n entries.
@@ -125,7 +133,7 @@ func (w *walk) next(ctx context.Context, n int) (some []listed, err error) {
 		}
 		var first *shardWalk
 		for t := range w.shards {
-			if sh := &w.shards[t]; len(sh.ahead) > 0 && (first == nil || sh.ahead[0].compare(first.ahead[0]) < 0) {
+			if sh := &w.shards[t]; len(sh.ahead) > 0 && (first == nil || w.order(sh.ahead[0], first.ahead[0]) < 0) {
 				first = sh
 			}
 		}
@@ -165,18 +173,20 @@ func (w *walk) fill(ctx context.Context) error {
 }
 
 func (w *walk) read(group []int) error {
-	var (
-		keys []string
-		args []any
-	)
+	var keys []string
+	way, begin := "down", "+inf"
+	if w.up {
+		way, begin = "up", "-inf"
+	}
+	args := []any{way}
 	for _, t := range group {
 		sh := &w.shards[t]
 		keys = append(keys, writeNames[t][w.index])
-		highest := "+inf"
+		from := begin
 		if sh.after != nil {
-			highest = strconv.FormatInt(sh.after.score, 10)
+			from = strconv.FormatInt(sh.after.score, 10)
 		}
-		args = append(args, highest, sh.skip, listAhead)
+		args = append(args, from, sh.skip, listAhead)
 	}
 	reply, err := w.s.do(entriesScript, group[0], keys, args...)
 	if err != nil {
@@ -195,7 +205,7 @@ func (w *walk) read(group []int) error {
 				return malformed(entriesScript, reply)
 			}
 			e := listed{int64(score), pairs[0]}
-			if sh.after == nil || sh.after.compare(e) < 0 {
+			if sh.after == nil || w.order(*sh.after, e) < 0 {
 				sh.ahead = append(sh.ahead, e)
 				sh.after = &e
 			}

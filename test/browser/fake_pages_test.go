@@ -69,18 +69,18 @@ func (f *fake) doubts() []object {
 		return out
 	}
 	for i, d := range []object{
+		{"tool": "payments", "method": "POST", "path": "/v1/refunds", "principal": "checkout", "probe": true, "fence": 2},
 		{"tool": "payments", "method": "POST", "path": "/v1/payments", "principal": "checkout", "probe": true, "fence": 1},
 		{"tool": "tickets", "method": "POST", "path": "/api/tickets/4711/comments", "principal": "support", "unkeyed": true, "fence": 1},
-		{"tool": "payments", "method": "POST", "path": "/v1/refunds", "principal": "checkout", "probe": true, "fence": 2},
 	} {
-		name := key(10 + i)
+		name := key(10 + (i+2)%3)
 		f.mu.Lock()
 		done := f.resolved[name]
 		f.mu.Unlock()
 		if done {
 			continue
 		}
-		at := f.ago([]time.Duration{3 * time.Hour, 51 * time.Minute, 26 * time.Hour}[i])
+		at := f.ago([]time.Duration{26 * time.Hour, 3 * time.Hour, 51 * time.Minute}[i])
 		maps.Copy(d, (object{"key": name, "state": "unknown", "user": "ada", "claimed": at, "dispatched": at, "request_size": 412 + i, "request_sha256": key(50 + i), "last": object{"at": at, "what": "unknown", "reason": "the connection was closed before an answer"}}))
 		if f.foul != "" {
 			d["tool"], d["path"], d["principal"], d["user"], d["method"] = f.foul, f.foul, f.foul, f.foul, f.foul

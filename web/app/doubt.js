@@ -87,7 +87,7 @@ export function Doubt() {
     <p class="note">Writes that were sent and never answered. Nothing here runs again by itself: look at the upstream, then say what happened.</p>
     <${Filters} dims=${["tool"]} timeless />
     <${Answer} of=${list}>${(data) => {
-      const rows = [...data.records].sort((a, b) => new Date(a.dispatched || a.claimed) - new Date(b.dispatched || b.claimed));
+      const rows = data.records;
       if (!rows.length) return html`<${Nothing}>No write is in doubt${tool ? " of this tool" : ""}.<//>`;
       const chosen = rows.filter((r) => picked.includes(r.key));
       const flip = (key) => setPicked(picked.includes(key) ? picked.filter((k) => k !== key) : [...picked, key]);
