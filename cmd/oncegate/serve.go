@@ -166,7 +166,7 @@ func greet(w io.Writer, c *config.Config, noFile bool, data, admin string) {
 	default:
 		fmt.Fprintln(w, "some models are answered by the built-in mock upstream")
 	}
-	fmt.Fprintf(w, "  data   http://%s/v1\n  admin  http://%s\n", data, admin)
+	fmt.Fprintf(w, "  base_url   http://%s/v1\n  dashboard  http://%s\n", data, admin)
 	key := ""
 	if len(c.Auth.Keys) > 0 {
 		key = ` -H "Authorization: Bearer $KEY"`

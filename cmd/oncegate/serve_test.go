@@ -62,9 +62,9 @@ func start(t *testing.T, configuration string, args ...string) *gatewayProcess {
 	for (p.data == "" || p.admin == "") && lines.Scan() {
 		if f := strings.Fields(lines.Text()); len(f) == 2 {
 			switch f[0] {
-			case "data":
+			case "base_url":
 				p.data = strings.TrimSuffix(f[1], "/v1")
-			case "admin":
+			case "dashboard":
 				p.admin = f[1]
 			}
 		}

@@ -33,17 +33,17 @@ func TestSignals(t *testing.T) {
 			address[f[0]] = strings.TrimSuffix(f[1], "/v1")
 		}
 	}
-	if ready(t, address["admin"]) != 200 {
+	if ready(t, address["dashboard"]) != 200 {
 		t.Error("not ready at first")
 	}
 
 	c.Process.Signal(syscall.SIGTERM)
-	for deadline := time.Now().Add(20 * time.Second); ready(t, address["admin"]) != 503; {
+	for deadline := time.Now().Add(20 * time.Second); ready(t, address["dashboard"]) != 503; {
 		if time.Now().After(deadline) {
 			t.Fatal("readiness stays up after the signal")
 		}
 	}
-	if status, _, body := post(t, address["data"], hello); status != 200 {
+	if status, _, body := post(t, address["base_url"], hello); status != 200 {
 		t.Errorf("in the delay a call gets %d %s", status, body)
 	}
 
