@@ -110,7 +110,8 @@ type Record struct {
 	Size       int64
 	Sum        [32]byte
 	Trail      []Step
-	Frames     []Frame // of Record: the answer, where it is kept
+	Frames     []Frame   // of Record: the answer, where it is kept
+	Read       time.Time // when it was read, by the clock of the others
 }
 
 // Filter chooses records. Zero values choose all.

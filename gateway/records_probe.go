@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -51,11 +50,7 @@ func (g *Gateway) probeRecord(ctx context.Context, key cache.Key, reason string)
 		return out, &refusal{status: http.StatusConflict, code: "no_probe", reason: reasonBadRequest,
 			message: "nobody can be asked about it: the tool has no probe, or the write lacked a value that the probe needs; resolve it by hand"}
 	}
-	now, open := time.Now(), time.Time{}
-	if g.probes.isOpen(rec.Key) {
-		open = now
-	}
-	state, err := t.find(g, &rec, now, open, reason)
+	state, err := t.find(g, &rec, reason)
 	switch {
 	case errors.Is(err, cache.ErrSettled), errors.Is(err, cache.ErrFenced):
 		return out, g.notUnknown(ctx, key, rec.Fence)

@@ -38,19 +38,21 @@ func TestProbeOnDemand(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer      string
 		absentAfter time.Duration
+		total       time.Duration // of an attempt, which the record's may be in
 		status      int
 		state       string
 		found       bool
 	}{
-		"it happened":              {`{"data":[{"id":1}]}`, 0, 200, "completed", true},
-		"absence proves nothing":   {`{"data":[]}`, 0, 200, "unknown", false},
-		"absence proves something": {`{"data":[]}`, time.Nanosecond, 200, "released", false},
-		"it can't say":             {"", time.Nanosecond, 502, "", false},
+		"it happened":              {`{"data":[{"id":1}]}`, 0, time.Minute, 200, "completed", true},
+		"absence proves nothing":   {`{"data":[]}`, 0, time.Nanosecond, 200, "unknown", false},
+		"absence proves something": {`{"data":[]}`, time.Nanosecond, time.Nanosecond, 200, "released", false},
+		"it may be on its way":     {`{"data":[]}`, time.Nanosecond, time.Minute, 200, "unknown", false},
+		"it can't say":             {"", time.Nanosecond, time.Nanosecond, 502, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBooks(t, func(o *gateway.Options) {
 				addTool(t, o, "payments", api.URL)
-				o.Tools[0].Probe.AbsentAfter = c.absentAfter
+				o.Tools[0].Probe.AbsentAfter, o.Tools[0].Policy.Timeouts.Total = c.absentAfter, c.total
 				o.Store = unlisted{o.Store}
 			})
 			key := b.run("doubt", "payments", cache.Unknown)

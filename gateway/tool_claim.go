@@ -43,7 +43,7 @@ func (g *Gateway) claimTool(ctx context.Context, c *call, ev *event) (*cache.Ent
 		if entry.Result != nil {
 			status = entry.Result.Status
 		}
-		g.probes.add(c.key, w.About) // another node may have left it so
+		g.probes.add(c.key, w.About, 0) // another node may have left it so
 		return nil, outcomeUnknown(c.key, status)
 	case cache.Replay:
 		if frames := entry.Result.Frames; len(frames) > 0 && frames[len(frames)-1].Kind == cache.ErrorFrame {

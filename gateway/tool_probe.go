@@ -29,8 +29,14 @@ type probes struct {
 	tools bool // some tool can be asked
 
 	mu     sync.Mutex
-	asking map[cache.Key]bool
+	asking map[cache.Key]*asked
 	open   map[cache.Key]int // attempts that nobody waits for any more, and that are not over
+}
+
+// asked is a record that is asked for.
+type asked struct {
+	led  cache.Fence // of the claim that this process made; 0: another did, or did before this one
+	over time.Time   // when the last attempt of it was that nobody waited for
 }
 
 const (
@@ -44,7 +50,7 @@ const (
 )
 
 func newProbes(g *Gateway) *probes {
-	p := &probes{g: g, asking: make(map[cache.Key]bool), open: make(map[cache.Key]int)}
+	p := &probes{g: g, asking: make(map[cache.Key]*asked), open: make(map[cache.Key]int)}
 	for _, t := range g.tools {
 		p.tools = p.tools || t.Probe != nil
 	}
@@ -70,7 +76,7 @@ func (p *probes) look() {
 				break
 			}
 			for i := range page {
-				p.add(page[i].Key, page[i].About)
+				p.add(page[i].Key, page[i].About, 0)
 			}
 			if cursor = next; cursor == "" {
 				break
@@ -91,8 +97,8 @@ func (p *probes) room() int {
 	return probesMost - len(p.asking)
 }
 
-// late notes an attempt that is not over when the waiting for it is. The API
-// may yet do what it does not have so far. over is called when it is.
+// late notes an attempt that is not over when the waiting for it is. over is
+// called when it is.
 func (p *probes) late(k cache.Key) (over func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,27 +109,42 @@ func (p *probes) late(k cache.Key) (over func()) {
 		if p.open[k]--; p.open[k] == 0 {
 			delete(p.open, k)
 		}
+		if a := p.asking[k]; a != nil {
+			a.over = time.Now()
+		}
 	}
 }
 
-func (p *probes) isOpen(k cache.Key) bool {
+// quiet is for how long, at least, no attempt of a record has been under way
+// that its outcome is unknown of: the API may yet do what it does not have so
+// far. Those of this process are known; another's last as long as an attempt may.
+func (p *probes) quiet(rec *cache.Record, t *tool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.open[k] > 0
+	quiet, a := rec.Read.Sub(rec.Settled), p.asking[rec.Key]
+	switch {
+	case p.open[rec.Key] > 0:
+		return 0
+	case a == nil || a.led != rec.Fence:
+		return min(quiet, rec.Read.Sub(rec.Claimed)-t.Policy.Timeouts.Total)
+	case !a.over.IsZero():
+		return min(quiet, time.Since(a.over))
+	}
+	return quiet
 }
 
-// add has an outcome asked for, if its tool can be asked.
-func (p *probes) add(k cache.Key, about cache.About) {
+// add has an outcome asked for, if its tool can be asked. led: see asked.
+func (p *probes) add(k cache.Key, about cache.About, led cache.Fence) {
 	t := p.g.tools[about.Tool]
 	if t == nil || t.Probe == nil || about.Probe == "" {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.asking[k] || len(p.asking) >= probesMost {
+	if p.asking[k] != nil || len(p.asking) >= probesMost {
 		return
 	}
-	p.asking[k] = true
+	p.asking[k] = &asked{led: led}
 	go p.ask(k, t)
 }
 
@@ -133,13 +154,8 @@ func (p *probes) ask(k cache.Key, t *tool) {
 		delete(p.asking, k)
 		p.mu.Unlock()
 	}()
-	var open time.Time // when an attempt of it was last under way here
 	for wait := probeFirst; ; wait = min(2*wait, probeMost) {
-		now := time.Now()
-		if p.isOpen(k) {
-			open = now
-		}
-		if p.once(k, t, now, open) || p.room() < probesMost-probesLong { // it may never be found
+		if p.once(k, t) || p.room() < probesMost-probesLong { // it may never be found
 			return
 		}
 		timer := time.NewTimer(wait/2 + time.Duration(rand.Int64N(int64(wait))))
@@ -153,7 +169,7 @@ func (p *probes) ask(k cache.Key, t *tool) {
 }
 
 // once asks once. It says whether that was the last time.
-func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
+func (p *probes) once(k cache.Key, t *tool) (over bool) {
 	rec, err := p.g.opt.Store.Record(context.Background(), k)
 	switch {
 	case errors.Is(err, cache.ErrNone):
@@ -165,7 +181,7 @@ func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 	case rec.About.Probe == "": // written before there was a probe, or of a body that does not name it
 		return true
 	}
-	state, err := t.find(p.g, &rec, now, open, "")
+	state, err := t.find(p.g, &rec, "")
 	if err != nil {
 		p.g.log.Info("a probe learned nothing", zap.String("tool", t.Name), zap.String("key", keyText(k)), zap.Error(err))
 		return errors.Is(err, cache.ErrSettled) || errors.Is(err, cache.ErrNone)
@@ -175,9 +191,9 @@ func (p *probes) once(k cache.Key, t *tool, now, open time.Time) (over bool) {
 
 // find asks the API, and resolves the record by what it says: Completed,
 // Released, or Unknown as before, if it does not have it and that proves nothing.
-// now is from before it is asked; open, when an attempt was last under way here;
-// why, a person's reason to ask.
-func (t *tool) find(g *Gateway, rec *cache.Record, now, open time.Time, why string) (cache.State, error) {
+// why is a person's reason to ask.
+func (t *tool) find(g *Gateway, rec *cache.Record, why string) (cache.State, error) {
+	quiet := g.probes.quiet(rec, t) // as of before it is asked
 	found, head, body, err := t.probe(g, rec)
 	if err != nil {
 		return cache.Unknown, err
@@ -189,9 +205,7 @@ func (t *tool) find(g *Gateway, rec *cache.Record, now, open time.Time, why stri
 			{Kind: cache.HeadFrame, Head: head}, {Kind: cache.BodyFrame, Data: body}}}
 		r.Keep, r.Memory = g.opt.ToolTTL, max(g.opt.ToolTTL, g.opt.Tombstone)
 		r.Reason = "the API has it"
-	case t.Probe.AbsentAfter > 0 && min(now.Sub(rec.Settled), now.Sub(open)) >= t.Probe.AbsentAfter:
-		// Since its outcome is unknown: its last attempt may have been sent long
-		// after the first.
+	case t.Probe.AbsentAfter > 0 && quiet >= t.Probe.AbsentAfter:
 		r.Result.State = cache.Released
 		r.Reason = "the API does not have it, " + t.Probe.AbsentAfter.String() + " after it was sent"
 	default:

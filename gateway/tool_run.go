@@ -270,7 +270,7 @@ func (r *toolRun) record(res cache.Result, head *cache.Head, last []cache.Frame)
 	r.g.settled(r.trace, ending(r.entry, res, err))
 	close(r.ended)
 	if res.State == cache.Unknown {
-		r.g.probes.add(r.c.key, r.t.write.About)
+		r.g.probes.add(r.c.key, r.t.write.About, r.entry.Fence)
 	}
 }
 

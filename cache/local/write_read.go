@@ -180,7 +180,7 @@ func (s *Store) Record(ctx context.Context, k cache.Key) (cache.Record, error) {
 func (w *write) record(now time.Time) cache.Record {
 	r := cache.Record{
 		Key: w.key, Fence: w.fence, Origin: w.origin, State: w.state, About: w.about, Claimed: w.claimed, Dispatched: w.dispatched,
-		Status: w.status, Size: w.size, Sum: w.sum,
+		Status: w.status, Size: w.size, Sum: w.sum, Read: now,
 	}
 	if !w.inFlight() {
 		r.Settled = w.settled

@@ -42,7 +42,7 @@ func record(k cache.Key, f []string, now int64) (r cache.Record, err error) {
 		return r, malformed(writeRecordsScript, f)
 	}
 	r = cache.Record{
-		Key: k, State: writeStates[f[0]],
+		Key: k, State: writeStates[f[0]], Read: time.UnixMilli(now),
 		Claimed: moment(f[4]), Dispatched: moment(f[5]), Settled: moment(f[6]), Expires: moment(f[7]), Forgotten: moment(f[8]),
 	}
 	if r.Fence, err = fence(f[1]); err == nil {

@@ -370,6 +370,6 @@ type Probe struct {
 	Get string `yaml:"get"`
 	// The JSON pointer of what only an answer about a write that happened has, as /data/0 or /id: anything there but null, false and what is empty.
 	Executed string `yaml:"executed"`
-	// How long after the outcome became unknown a 404, or an answer without executed, means that it did not happen, and its key may be used again. 0: it never does, for the write may still be in a queue.
+	// How long after the outcome became unknown, and its last attempt was over (one of another process is timeouts.total after its claim), a 404, or an answer without executed, means that it did not happen, and its key may be used again. 0: it never does, for the write may still be in a queue.
 	AbsentAfter time.Duration `yaml:"absent_after" default:"0s" min:"0"`
 }
