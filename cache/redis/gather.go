@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,17 +18,25 @@ type noticesKey struct{}
 func forNotices(ctx context.Context) bool { return ctx.Value(noticesKey{}) != nil }
 
 // gathering is a connection that is read again only when there has been time for
-// more to come; at once, if there is more than was taken.
+// more to come; at once, if there is more than was taken, or something was asked.
 type gathering struct {
 	net.Conn
-	due time.Time // when it may be read again
+	asked atomic.Bool // since it was read
+	due   time.Time   // when it may be read again; of who reads
 }
 
 func (g *gathering) Read(p []byte) (int, error) {
-	time.Sleep(time.Until(g.due))
+	if !g.asked.Swap(false) {
+		time.Sleep(time.Until(g.due))
+	}
 	n, err := g.Conn.Read(p)
 	if n < len(p) {
 		g.due = time.Now().Add(gatherFor)
 	}
 	return n, err
+}
+
+func (g *gathering) Write(p []byte) (int, error) {
+	g.asked.Store(true)
+	return g.Conn.Write(p)
 }

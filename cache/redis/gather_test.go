@@ -33,6 +33,8 @@ func (c *pieces) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func (c *pieces) Write(p []byte) (int, error) { return len(p), nil }
+
 // What comes soon after the last waits for more; what is there already does not.
 func TestGathering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -64,11 +66,16 @@ func TestGathering(t *testing.T) {
 		if len(got) != 12 {
 			t.Errorf("reads of %v bytes", got)
 		}
-		time.Sleep(time.Second)
-		from.sizes = []int{1}
-		before := time.Now()
-		if g.Read(make([]byte, 10)); from.at[len(from.at)-1] != before {
-			t.Error("what comes after a silence waits")
+		for name, before := range map[string]func(){
+			"after a silence": func() { time.Sleep(time.Second) },
+			"as an answer":    func() { g.Write([]byte("ping")) },
+		} {
+			from.sizes = []int{1}
+			before()
+			due := time.Now()
+			if g.Read(make([]byte, 10)); from.at[len(from.at)-1] != due {
+				t.Errorf("what comes %s waits", name)
+			}
 		}
 	})
 }

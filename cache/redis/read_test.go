@@ -172,6 +172,15 @@ func TestLostNotices(t *testing.T) {
 	}
 }
 
+// listens waits until a node hears what is for it alone.
+func listens(t *testing.T, server *redistest.Server, s *Store) {
+	t.Helper()
+	eventually(t, 5*time.Second, "it listens", func() bool {
+		reply, _ := server.Do("pubsub", "numsub", nodeChannel(s.node)).([]any)
+		return len(reply) == 2 && reply[1] == int64(1)
+	})
+}
+
 // Those who read are asked, and answer whether frames come to them by
 // notice, they wait, or no notice reaches them. Once nobody answers, whoever
 // follows next is told of to the leader at once.
@@ -188,6 +197,7 @@ func TestReadersAreAsked(t *testing.T) {
 			leads, reads := mustOpen(t, "redis://"+server.Addr, Options{}), mustOpen(t, "redis://"+c.user+server.Addr, Options{})
 			calls := make(chan cache.Hold, 8)
 			leads.OnWanted(func(h cache.Hold) { calls <- h })
+			listens(t, server, leads)
 			h := mustClaim(t, leads, claim(name[1]), cache.Lead)
 			mark := func() any { return server.Do("hget", recordName(h.Key), "wanted") }
 			ctx, leave := context.WithCancel(t.Context())
