@@ -109,7 +109,7 @@ type Record struct {
 	Status     int       // see Result
 	Size       int64
 	Sum        [32]byte
-	Trail      []Step
+	Trail      []Step // of Records: the last one
 	Frames     []Frame   // of Record: the answer, where it is kept
 	Read       time.Time // when it was read, by the clock of the others
 }
@@ -156,7 +156,7 @@ type Writes interface {
 	Resolve(ctx context.Context, k Key, r Resolution) error
 	// Record gives one record with its trail and answer; ErrNone.
 	Record(ctx context.Context, k Key) (Record, error)
-	// Records lists, without trails and answers: the unknown ones by when they
+	// Records lists, without answers, and of each trail the last step: the unknown ones by when they
 	// were dispatched, the oldest first; others by when they were claimed, the
 	// latest first.
 	// next goes on where this page ended; empty: it was the last one. At most

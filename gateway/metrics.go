@@ -21,6 +21,7 @@ type metrics struct {
 	usd       *prometheus.CounterVec
 	unpriced  *prometheus.CounterVec
 	prevented *prometheus.CounterVec
+	late      *prometheus.CounterVec
 	gauges    map[*operation]gauges
 	overhead  prometheus.Histogram
 	upstream  prometheus.Histogram
@@ -54,6 +55,8 @@ func newMetrics(o Options, relaxed func() float64) *metrics {
 			Help: "Requests whose answer has tokens and no price."}, []string{"model"}),
 		prevented: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_duplicate_writes_prevented_total",
 			Help: "Keyed writes that were asked for again and did not run again."}, []string{"tool"}),
+		late: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "oncegate_late_executions_total",
+			Help: "Writes that their API says it executed after their key was given free, so that they may have run again."}, []string{"tool"}),
 		overhead: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_overhead_seconds",
 			Help: "From a request's arrival to its call's first attempt.", Buckets: buckets}),
 		upstream: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "oncegate_upstream_seconds",
@@ -84,7 +87,7 @@ func newMetrics(o Options, relaxed func() float64) *metrics {
 	}))
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "oncegate_store_relaxed",
 		Help: "1 where the store may lose in a crash what it acknowledged, else 0."}, relaxed))
-	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, m.prevented, running, following, m.overhead, m.upstream, m.store)
+	reg.MustRegister(m.requests, m.attempts, m.retries, m.saved, m.tokens, m.usd, m.unpriced, m.prevented, m.late, running, following, m.overhead, m.upstream, m.store)
 	return m
 }
 

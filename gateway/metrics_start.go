@@ -31,5 +31,6 @@ func (m *metrics) begin(o Options, r *routes) {
 	for i := range o.Tools {
 		billed(o.Tools[i].Name)
 		m.prevented.WithLabelValues(o.Tools[i].Name)
+		m.late.WithLabelValues(o.Tools[i].Name)
 	}
 }

@@ -11,29 +11,31 @@ import (
 
 // shownRecord is a record in a list.
 type shownRecord struct {
-	Key        string    `json:"key"`
-	State      string    `json:"state"`
-	Tool       string    `json:"tool"`
-	Method     string    `json:"method"`
-	Path       string    `json:"path"`
-	Principal  string    `json:"principal"`
-	User       string    `json:"user"`
-	Unkeyed    bool      `json:"unkeyed"`
-	Claimed    time.Time `json:"claimed,omitzero"`
-	Dispatched time.Time `json:"dispatched,omitzero"`
-	Settled    time.Time `json:"settled,omitzero"`
-	Status     int       `json:"status,omitempty"` // of the upstream; left out: it sent none
+	Key        string      `json:"key"`
+	Fence      cache.Fence `json:"fence"` // of the claim that this is of
+	State      string      `json:"state"`
+	Tool       string      `json:"tool"`
+	Method     string      `json:"method"`
+	Path       string      `json:"path"`
+	Principal  string      `json:"principal"`
+	User       string      `json:"user"`
+	Unkeyed    bool        `json:"unkeyed"`
+	Claimed    time.Time   `json:"claimed,omitzero"`
+	Dispatched time.Time   `json:"dispatched,omitzero"`
+	Settled    time.Time   `json:"settled,omitzero"`
+	Status     int         `json:"status,omitempty"` // of the upstream; left out: it sent none
 
 	RequestSize   int64  `json:"request_size"`             // of the request's body, in bytes
 	RequestSHA256 string `json:"request_sha256,omitempty"` // of it; left out: there was none
 	Probe         bool   `json:"probe"`                    // there is a way to ask the upstream what became of it
+
+	Last *shownStep `json:"last,omitempty"` // of its events
 }
 
 // wholeRecord is one record by itself. Of its answer it has what identifies
 // it, and never the body.
 type wholeRecord struct {
 	shownRecord
-	Fence     cache.Fence `json:"fence"`
 	Origin    cache.Fence `json:"origin"`
 	Expires   time.Time   `json:"expires,omitzero"`
 	Forgotten time.Time   `json:"forgotten,omitzero"`
@@ -82,18 +84,23 @@ const (
 )
 
 func showRecord(r *cache.Record) shownRecord {
-	return shownRecord{
-		Key: keyText(r.Key), State: recordStates[r.State],
+	out := shownRecord{
+		Key: keyText(r.Key), Fence: r.Fence, State: recordStates[r.State],
 		Tool: r.About.Tool, Method: r.About.Method, Path: r.About.Path,
 		Principal: r.About.Principal, User: r.About.User, Unkeyed: r.About.Unkeyed,
 		Claimed: shownTime(r.Claimed), Dispatched: shownTime(r.Dispatched), Settled: shownTime(r.Settled),
 		Status: r.Status, RequestSize: r.About.Size, RequestSHA256: r.About.SHA256, Probe: r.About.Probe != "",
 	}
+	if n := len(r.Trail); n > 0 {
+		last := showStep(&r.Trail[n-1])
+		out.Last = &last
+	}
+	return out
 }
 
 func showWhole(r *cache.Record) wholeRecord {
 	out := wholeRecord{
-		shownRecord: showRecord(r), Fence: r.Fence, Origin: r.Origin,
+		shownRecord: showRecord(r), Origin: r.Origin,
 		Expires: shownTime(r.Expires), Forgotten: shownTime(r.Forgotten),
 		Events: make([]shownStep, len(r.Trail)),
 	}

@@ -122,7 +122,10 @@ func (g *Gateway) resolve(ctx context.Context, key cache.Key, said *testimony) *
 	}
 	ctx = context.WithoutCancel(ctx) // a client that leaves has said it
 	rec, err := g.opt.Store.Record(ctx, key)
-	if err != nil || recordStates[rec.State] == "" {
+	switch {
+	case errors.Is(err, cache.ErrNone) && g.freed(ctx, key) != nil:
+		return g.notUnknown(ctx, key, 0)
+	case err != nil || recordStates[rec.State] == "":
 		return unread(err)
 	}
 	res := said.resolution(&rec)
@@ -137,10 +140,8 @@ func (g *Gateway) resolve(ctx context.Context, key cache.Key, said *testimony) *
 		g.log.Info("an unknown outcome was resolved", zap.String("key", keyText(key)),
 			zap.String("as", said.As), zap.String("actor", res.Actor), zap.String("tool", rec.About.Tool))
 		return nil
-	case errors.Is(err, cache.ErrSettled), errors.Is(err, cache.ErrFenced):
+	case errors.Is(err, cache.ErrSettled), errors.Is(err, cache.ErrFenced), errors.Is(err, cache.ErrNone): // it was there just now
 		return g.notUnknown(ctx, key, res.Fence)
-	case errors.Is(err, cache.ErrNone):
-		return noRecord
 	}
 	return &refusal{status: 503, code: "store_unavailable", reason: reasonStoreAway, retry: true,
 		message: "the store did not say that it has it: look at the record before you try again: " + err.Error()}
@@ -154,12 +155,27 @@ func (g *Gateway) notUnknown(ctx context.Context, key cache.Key, meant cache.Fen
 	rec, err := g.opt.Store.Record(ctx, key)
 	switch word := recordStates[rec.State]; {
 	case err != nil || word == "":
+		if a := g.freed(ctx, key); a != nil {
+			p.message += fmt.Sprintf(": %s said that it did not happen, and its key is free", clip([]byte(a.Actor), 100))
+		}
 	case rec.State == cache.Unknown:
 		p.message = fmt.Sprintf("it was run again: the outcome that is unknown is that of fence %d, not %d; look at it anew", rec.Fence, meant)
 	default:
 		p.message = "its outcome is not unknown, and nothing was changed: it is " + word
 	}
 	return p
+}
+
+// freed is the latest decision, if it is one of the last few, that gave a key
+// free: there is no record of it any more.
+func (g *Gateway) freed(ctx context.Context, key cache.Key) *cache.Audit {
+	list, _, err := g.opt.Store.Audits(ctx, "", mostPage)
+	for i := range list {
+		if a := &list[i]; err == nil && a.Key == key && a.As == cache.StepReleased {
+			return a
+		}
+	}
+	return nil
 }
 
 // resolution is what the store is told.

@@ -255,7 +255,11 @@ func (r *toolRun) late(a *toolAnswer) {
 		res = cache.Result{State: cache.Released}
 	}
 	keep := r.g.toolTTL(r.c)
-	if err := r.entry.Amend(res, keep, max(keep, r.g.opt.Tombstone)); err != nil {
+	err := r.entry.Amend(res, keep, max(keep, r.g.opt.Tombstone))
+	if res.State == cache.Completed {
+		r.contradicted(res.Status, err)
+	}
+	if errors.Is(err, cache.ErrAway) {
 		r.g.log.Warn("a late answer could not be recorded at once", zap.String("key", keyText(r.c.key)), zap.Error(err))
 	}
 }

@@ -269,6 +269,9 @@ func (r *toolRun) record(res cache.Result, head *cache.Head, last []cache.Frame)
 	err := r.entry.Settle(res, keep, true, last...)
 	r.g.settled(r.trace, ending(r.entry, res, err))
 	close(r.ended)
+	if r.t.write != nil && res.State == cache.Completed {
+		r.contradicted(res.Status, err)
+	}
 	if res.State == cache.Unknown {
 		r.g.probes.add(r.c.key, r.t.write.About, r.entry.Fence)
 	}

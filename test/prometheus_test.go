@@ -105,7 +105,7 @@ func alerts(t *testing.T) map[string]string {
 			all[rule.Alert] = rule.Expr
 		}
 	}
-	if len(all) != 5 {
+	if len(all) != 6 {
 		t.Fatalf("alerts: %q", all)
 	}
 	return all
@@ -304,7 +304,7 @@ func TestPrometheusScrapes(t *testing.T) {
 				return false
 			}
 		}
-		return len(rules) == 5
+		return len(rules) == len(alerts(t))
 	})
 }
 

@@ -116,7 +116,7 @@ func writeLists(f *fixture) {
 				for _, r := range f.list(filter, limit) {
 					got = append(got, r.Key)
 					n := r.Key[0]
-					if r.State != states[n] || r.About != of(n).Write.About || r.Trail != nil || r.Frames != nil || r.Fence == 0 {
+					if r.State != states[n] || r.About != of(n).Write.About || len(r.Trail) != 1 || r.Frames != nil || r.Fence == 0 {
 						f.Errorf("%s: it lists %+v", stage, r)
 					}
 				}

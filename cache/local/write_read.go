@@ -176,11 +176,12 @@ func (s *Store) Record(ctx context.Context, k cache.Key) (cache.Record, error) {
 	}
 }
 
-// record is what is known of a record, less its trail and answer.
+// record is what is known of a record, less its answer, and all of its trail but
+// the last step.
 func (w *write) record(now time.Time) cache.Record {
 	r := cache.Record{
 		Key: w.key, Fence: w.fence, Origin: w.origin, State: w.state, About: w.about, Claimed: w.claimed, Dispatched: w.dispatched,
-		Status: w.status, Size: w.size, Sum: w.sum, Read: now,
+		Status: w.status, Size: w.size, Sum: w.sum, Read: now, Trail: slices.Clone(w.trail[max(0, len(w.trail)-1):]),
 	}
 	if !w.inFlight() {
 		r.Settled = w.settled

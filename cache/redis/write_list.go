@@ -251,7 +251,7 @@ func (s *Store) show(entries []listed) ([]*cache.Record, error) {
 			if err != nil {
 				return nil, err
 			}
-			r.Trail = nil // it is not listed
+			r.Trail = r.Trail[max(0, len(r.Trail)-1):]
 			records[n] = &r
 		}
 	}

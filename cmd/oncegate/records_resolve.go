@@ -19,6 +19,7 @@ type recordsResolve struct {
 	Keys        []string `arg:"" name:"key" help:"The records."`
 	As          string   `help:"executed or not-executed: what you found out at the upstream." required:"" enum:"executed,not-executed" placeholder:"WHAT"`
 	Reason      string   `help:"How you know. It is kept." required:"" placeholder:"TEXT"`
+	Fence       uint64   `help:"Of one record: the run that you looked at, as show has it. What you say falls on no later one." placeholder:"N"`
 	Actor       string   `help:"Who says so; else the name of the system's user." placeholder:"NAME"`
 	Status      int      `help:"Executed: the status that repeats are answered with, 200 to 499..." placeholder:"N"`
 	Body        string   `help:"...and the body, from a file or - for standard input. Without them repeats get 410." placeholder:"FILE"`
@@ -39,6 +40,7 @@ type saidOfRecord struct {
 	As          string  `json:"as"`
 	Reason      string  `json:"reason"`
 	Actor       string  `json:"actor"`
+	Fence       uint64  `json:"fence,omitempty"`
 	Status      int     `json:"status,omitempty"`
 	Body        *string `json:"body,omitempty"`
 	ContentType string  `json:"content_type,omitempty"`
@@ -70,7 +72,7 @@ func (c *recordsResolve) Run(in *invocation) error {
 
 // said reads the flags, and the body from its file.
 func (c *recordsResolve) said() (saidOfRecord, error) {
-	s := saidOfRecord{As: c.As, Reason: c.Reason, Actor: cmp.Or(c.Actor, systemUser()), Status: c.Status}
+	s := saidOfRecord{As: c.As, Reason: c.Reason, Fence: c.Fence, Actor: cmp.Or(c.Actor, systemUser()), Status: c.Status}
 	for i, k := range c.Keys {
 		if err := recordKey(k); err != nil {
 			return s, err
@@ -80,6 +82,8 @@ func (c *recordsResolve) said() (saidOfRecord, error) {
 		}
 	}
 	switch {
+	case c.Fence != 0 && len(c.Keys) > 1:
+		return s, usage{errors.New("--fence is that of one record: resolve those that have one by themselves")}
 	case strings.TrimSpace(c.Reason) == "" || utf8.RuneCountInString(c.Reason) > mostReason:
 		return s, usage{fmt.Errorf("--reason must say how you know, in 1 to %d characters", mostReason)}
 	case utf8.RuneCountInString(s.Actor) > mostActor:

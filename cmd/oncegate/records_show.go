@@ -16,6 +16,7 @@ type recordsShow struct {
 // wholeRecord is a record as /api/records/{key} has it.
 type wholeRecord struct {
 	listedRecord
+	Fence              uint64
 	Expires, Forgotten time.Time
 	Size               *int64
 	SHA256             string
@@ -58,6 +59,7 @@ func (c *recordsShow) Run(in *invocation) error {
 func (r *wholeRecord) facts() [][]string {
 	rows := [][]string{
 		{"record", r.Key},
+		{"fence", strconv.FormatUint(r.Fence, 10)},
 		{"state", strings.TrimSuffix(r.State+": "+stateMeans[r.State], ": ")},
 		{"tool", plain(r.Tool)},
 		{"write", plain(r.Method + " " + r.Path)},

@@ -122,7 +122,7 @@ func TestRecordsList(t *testing.T) {
 		t.Errorf("%d\n%s", status, out)
 	}
 	status, out, oops = s.records("ls", "--state", "unknown", "--limit", "1")
-	if status != 0 || strings.Count(out, "\n") != 2 || !strings.Contains(out, second) || !strings.Contains(oops, "more than 1: --limit 0 lists all") {
+	if status != 0 || strings.Count(out, "\n") != 2 || !strings.Contains(out, first) || !strings.Contains(oops, "more than 1: --limit 0 lists all") {
 		t.Errorf("%d %q\n%s", status, oops, out)
 	}
 	var list struct {
@@ -241,6 +241,31 @@ func TestRecordsResolveAsNotExecuted(t *testing.T) {
 	}
 	if status, body, header := s.write("payments", "lost"); status != 201 || header.Get("Oncegate-Outcome") != "executed" {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// What was found out of one run is not taken for a later one.
+func TestRecordsResolveOneRun(t *testing.T) {
+	s := openRecords(t)
+	key := s.lose("payments", "lost")
+	_, shown, _ := s.records("show", key)
+	fence := regexp.MustCompile(`(?m)^fence +(\d+)$`).FindStringSubmatch(shown)
+	if fence == nil {
+		t.Fatalf("no fence in %s", shown)
+	}
+	say := func(more ...string) (int, string) {
+		status, out, oops := s.records(append([]string{"resolve", "--as", "not-executed", "--reason", "no trace", key}, more...)...)
+		return status, out + oops
+	}
+	if status, out := say("--fence", fence[1]); status != 0 {
+		t.Fatal(out)
+	}
+	s.lose("payments", "lost")
+	if status, out := say("--fence", fence[1]); status != 1 || !strings.Contains(out, "409: it was run again") {
+		t.Errorf("%d %s", status, out)
+	}
+	if status, out := say(strings.Repeat("0", 64), "--fence", fence[1]); status != 2 || !strings.Contains(out, "--fence") {
+		t.Errorf("%d %s", status, out)
 	}
 }
 

@@ -65,7 +65,7 @@ function Deciding({ deed, list, onClose }) {
 function Last({ r }) {
   const last = r.last || r.events?.[r.events.length - 1];
   if (!last) return html`<span class="none">sent, and nothing since</span>`;
-  return html`<${Text} of=${last.reason || last.what} most=${80} /><div class="second"><${Time} at=${last.at} /></div>`;
+  return html`<${Text} of=${last.reason || last.what} most=${80} />${last.status && ` (${last.status})`}<div class="second"><${Time} at=${last.at} /></div>`;
 }
 
 function Body({ r }) {
