@@ -49,9 +49,9 @@ const (
 	// second, and so that it takes a fiftieth of one core.
 	summaryAtMost = time.Second
 	summaryShare  = 50
-	// summaryAtLeast is how often it is made though nothing happened: its 24
-	// hours go on.
-	summaryAtLeast = 30 * time.Second
+	// summaryAtLeast is how often it is made though nothing came here: something
+	// may have to another node, or was decided, and its 24 hours go on.
+	summaryAtLeast = 5 * time.Second
 	// The latest request is looked up lookAtMost often, and lookAtLeast though
 	// nothing came here: it may have to another node.
 	lookAtMost  = eventsEvery / 2
