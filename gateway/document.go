@@ -3,9 +3,11 @@ package gateway
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // document is what the gateway itself reads in a body.
@@ -44,11 +46,17 @@ func (g *Gateway) document(c *call) (*document, *refusal) {
 			g.documents.put(id, d)
 		}
 	}
-	if d.model == "" && !c.op.noModel {
+	switch {
+	case d.model == "" && !c.op.noModel:
 		return nil, badBody("you must provide a model parameter", "model")
+	case len(d.model) > maxModel || strings.ContainsFunc(d.model, unicode.IsControl):
+		return nil, badBody(fmt.Sprintf("model is the name of one, in up to %d bytes and without control characters", maxModel), "model")
 	}
 	return d, nil
 }
+
+// maxModel bounds, in bytes, a name that answers carry in a header.
+const maxModel = 1024
 
 func (c *call) parse(ignore []string) (*document, *refusal) {
 	if c.op.form {
