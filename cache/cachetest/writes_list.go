@@ -158,6 +158,16 @@ func writeLists(f *fixture) {
 		f.Errorf("the rest: %+v, %v", rest, err)
 	}
 
+	// What happened, and has no answer, is listed as what it is by itself.
+	f.resolves(key(40), cache.Result{State: cache.Completed})
+	alone := f.record(key(40), cache.Tombstone)
+	if all := f.list(cache.Filter{State: cache.Tombstone}, 200); len(all) != 1 || all[0].Key != key(40) || all[0].State != alone.State {
+		f.Errorf("tombstones: %+v", all)
+	}
+	if all := f.list(cache.Filter{}, 1); all[0].Key != key(40) || all[0].State != alone.State {
+		f.Errorf("the latest: %+v", all[0])
+	}
+
 	for _, cursor := range []string{"x", " ", "é", string(make([]byte, 1000))} {
 		if _, _, err := f.Store.Records(f.Context(), cache.Filter{State: cache.Unknown}, cursor, 2); !errors.Is(err, cache.ErrCursor) {
 			f.Errorf("the cursor %q: %v", cursor, err)

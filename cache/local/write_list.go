@@ -144,7 +144,7 @@ func (s *Store) listRows(ctx context.Context, f cache.Filter, list *listing, aft
 		return nil, nil
 	}
 	args := []any{after.at, after.at, after.key[:]}
-	query := writeRead + fmt.Sprintf(" INDEXED BY %s WHERE %s AND %[3]s %[4]s= ? AND (%[3]s, key) %[4]s (?, ?)", list.index, where, list.by, list.compare)
+	query := writeListed + fmt.Sprintf(" INDEXED BY %s WHERE %s AND %[3]s %[4]s= ? AND (%[3]s, key) %[4]s (?, ?)", list.index, where, list.by, list.compare)
 	if f.Tool != "" {
 		query, args = query+" AND tool = ?", append(args, f.Tool)
 	}
@@ -165,9 +165,6 @@ func (s *Store) listRows(ctx context.Context, f cache.Filter, list *listing, aft
 		}
 		if skip(w.key) { // it is claimed anew
 			continue
-		}
-		if f.State == cache.Completed {
-			w.kept = true
 		}
 		page = append(page, w.record(now))
 	}

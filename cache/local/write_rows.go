@@ -80,8 +80,13 @@ const (
 			status = ?, size = ?, sum = ?, nonce = ?, how = ?, trail = ?, lapses = ?, frames = ?
 		WHERE key = ? AND fence = ?`
 	// writeRead is what is read of a row but for its answer.
-	writeRead = `SELECT key, fence, origin, print, about, claimed, state, doubt, lost, dispatched, settled, expires, forgotten,
-			status, size, sum, nonce, how, trail FROM writes`
+	writeRead = "SELECT " + beforeState + "state" + afterState
+	// writeListed is that of a row whose answer is not read after it: one that
+	// has none is a tombstone.
+	writeListed = "SELECT " + beforeState + "CASE WHEN state = 2 AND frames IS NULL THEN 7 ELSE state END" + afterState
+
+	beforeState = "key, fence, origin, print, about, claimed, "
+	afterState  = ", doubt, lost, dispatched, settled, expires, forgotten, status, size, sum, nonce, how, trail FROM writes"
 )
 
 // prepareReads prepares what is read of a single row: half of what a fresh
