@@ -129,9 +129,10 @@ const (
 	// KeepMinutes and KeepQuarters are how long buckets are kept from their begin.
 	KeepMinutes  = 48 * time.Hour
 	KeepQuarters = 90 * 24 * time.Hour
-	// MostSeries is how many series a bucket has before further ones are
-	// booked under OtherSeries.
+	// MostSeries is how many series a bucket has before users are told apart no
+	// more, and MostNamed before models and keys are not either.
 	MostSeries = 2000
+	MostNamed  = MostSeries + 500
 	// Other stands for whatever a bucket has no room to tell apart.
 	Other = "other"
 )
@@ -141,6 +142,19 @@ const (
 func OtherSeries(s Series) Series {
 	s.Model, s.User, s.Key = Other, Other, Other
 	return s
+}
+
+// Within is where a series is booked that a bucket of n has not: the same one if
+// there is room, else one that tells less, which the bucket may have.
+func (s Series) Within(n int) Series {
+	switch named := s.User != "" && s.User != Other; {
+	case n < MostSeries, n < MostNamed && !named:
+		return s
+	case named:
+		s.User = Other
+		return s
+	}
+	return OtherSeries(s)
 }
 
 // Begin is when the bucket begins that t falls into. zone is that of days; nil

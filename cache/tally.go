@@ -13,8 +13,8 @@ type tallied struct {
 	series Series
 }
 
-// mostTallied is how many sums a tally has before it tells no more series
-// apart, where they can't be written for long.
+// mostTallied is how many sums a tally has before it tells less apart, where they
+// can't be written for long.
 const mostTallied = 16 * MostSeries
 
 // Add adds a line, as Fit leaves it; else the error is ErrLine. It allocates
@@ -32,8 +32,12 @@ func (t *Tally) Add(l *Line) error {
 func (t *Tally) AddTo(minute int64, s *Series, f *Figures) error {
 	k := tallied{minute, *s}
 	sum := t.sums[k]
-	if sum == nil && len(t.sums) >= mostTallied {
-		k.series = OtherSeries(k.series)
+	for sum == nil {
+		wider := k.series.Within(len(t.sums) - mostTallied + MostSeries)
+		if wider == k.series {
+			break
+		}
+		k.series = wider
 		sum = t.sums[k]
 	}
 	if sum == nil {

@@ -109,7 +109,7 @@ type Record struct {
 	Status     int       // see Result
 	Size       int64
 	Sum        [32]byte
-	Trail      []Step // of Records: the last one
+	Trail      []Step    // of Records: the last one
 	Frames     []Frame   // of Record: the answer, where it is kept
 	Read       time.Time // when it was read, by the clock of the others
 }

@@ -102,9 +102,9 @@ func ledgerOther(f *fixture) {
 			for k, sum := range got {
 				switch {
 				case k.begin != begin:
-				case k.series == cache.OtherSeries(k.series):
+				case k.series.User == cache.Other:
 					other += sum.Requests
-					if k.series.Provider != "mock" || k.series.Operation != "chat" || k.series.Outcome != "executed" && k.series.Outcome != "replayed" {
+					if k.series.Model != "m" || k.series.Key != "research" || k.series.Provider != "mock" || k.series.Operation != "chat" || k.series.Outcome != "executed" && k.series.Outcome != "replayed" {
 						f.Errorf("%s, by %s: %+v lost what is configured", when, name, k.series)
 					}
 				default:
@@ -145,6 +145,52 @@ func ledgerOther(f *fixture) {
 		if got := f.scan(level, begin, begin.Add(time.Second)); len(got) != 1 || got[bucket{begin.Unix(), next.Series}] != next.Figures {
 			f.Errorf("the next day, by %s: %+v", name, got)
 		}
+	}
+	// Models that clients make up have their bound too, and those that were there
+	// are told apart all the same.
+	made := func(n int, user string) cache.Line {
+		l := call(at, fmt.Sprint("made up ", n))
+		l.User = user
+		return l
+	}
+	more = nil
+	for n := range 2 * (cache.MostNamed - cache.MostSeries) {
+		more = append(more, made(n, fmt.Sprint("user ", n)))
+	}
+	book(more...)
+	last := []cache.Line{user(9004, "executed"), made(0, "user 9005"), made(1<<20, ""), made(1<<20, "")}
+	book(last...)
+	for name, level := range levels {
+		begin, all := level.Begin(at, time.UTC), 0
+		var m, first, others int64
+		for k, sum := range f.all(level) {
+			if k.begin != begin.Unix() {
+				continue
+			}
+			all++
+			switch k.series.Model {
+			case "m":
+				m += sum.Requests
+			case "made up 0":
+				first += sum.Requests
+			case cache.Other:
+				others += sum.Requests
+				if k.series != cache.OtherSeries(k.series) {
+					f.Errorf("by %s: others are %+v", name, k.series)
+				}
+			}
+		}
+		// Two of the room for models have gone to m, by its two outcomes.
+		if room := int64(cache.MostNamed - cache.MostSeries - 2); m != int64(len(lines)-len(more)-len(last)-1+1) || first > 2 || others < int64(len(more))-room || all > cache.MostNamed+1 {
+			f.Errorf("by %s, of %d series: m has %d requests, the first one made up %d, others %d", name, all, m, first, others)
+		}
+	}
+	var want cache.Figures
+	for _, l := range lines {
+		want.Add(&l.Figures)
+	}
+	if total := f.all(cache.Day).total(); total != want {
+		f.Errorf("the total is %+v, want %+v", total, want)
 	}
 }
 

@@ -123,8 +123,12 @@ func (b *buckets) sum(ctx context.Context, id bucketID, s cache.Series) (*cache.
 		}
 		b.open[id] = sums
 	}
-	if sums[s] == nil && len(sums) >= cache.MostSeries {
-		s = cache.OtherSeries(s)
+	for sums[s] == nil {
+		wider := s.Within(len(sums))
+		if wider == s {
+			break
+		}
+		s = wider
 	}
 	if sums[s] == nil {
 		sums[s] = new(cache.Figures)

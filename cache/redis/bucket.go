@@ -18,8 +18,8 @@ type bucket struct {
 	place int64 // in its level's list: begin in Unix seconds; of a day its date
 	adds  map[cache.Series]*cache.Figures
 	now   map[cache.Series]*cache.Figures // what is to be written
-	has   int                             // series
-	full  bool                            // what is left of adds is others
+	has   int                             // series, with those that are to be written
+	begun bool                            // has is known
 }
 
 func (b *bucket) name() string { return bucketName(b.level, b.place) }
@@ -79,7 +79,7 @@ func (l *ledger) addTo(sums map[cache.Series]*cache.Figures, s *cache.Series, f 
 var errUncountable = fmt.Errorf("%w: a sum is more than can be counted: what was to be added is left out", cache.ErrLine)
 
 // add adds what the buckets have in Redis. A series that a full bucket does
-// not have is added to its other one, which is read then.
+// not have is added to a wider one, which is read then.
 func (l *ledger) add(buckets []*bucket) error {
 	for len(buckets) > 0 {
 		var again []*bucket
@@ -139,7 +139,7 @@ func (l *ledger) addSome(buckets []*bucket) error {
 
 // addBucket is given the number of series that there are, and the sums of some.
 func (l *ledger) addBucket(b *bucket, series []cache.Series, sums []any) {
-	if n, ok := sums[0].(int64); ok && !b.full {
+	if n, ok := sums[0].(int64); ok && !b.begun {
 		b.has = int(n)
 	}
 	others := make(map[cache.Series]*cache.Figures)
@@ -157,13 +157,12 @@ func (l *ledger) addBucket(b *bucket, series []cache.Series, sums []any) {
 				l.s.oops("ledger", errUncountable)
 			}
 			*f = before
-		case b.full:
-		case b.has < cache.MostSeries:
-			b.has++
 		default:
-			other := cache.OtherSeries(s)
-			l.addTo(others, &other, f)
-			continue
+			if wider := s.Within(b.has); wider != s {
+				l.addTo(others, &wider, f)
+				continue
+			}
+			b.has++
 		}
 		b.now[s] = f
 	}
@@ -173,7 +172,7 @@ func (l *ledger) addBucket(b *bucket, series []cache.Series, sums []any) {
 			delete(others, s)
 		}
 	}
-	b.adds, b.full = others, true
+	b.adds, b.begun = others, true
 }
 
 // write is false when another pass was faster.
