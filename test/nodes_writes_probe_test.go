@@ -67,23 +67,25 @@ func TestNodesProbeWhileAnAttemptIsOpen(t *testing.T) {
 func TestNodesProbeBelievesAbsence(t *testing.T) {
 	t.Parallel()
 	u := up.New(t)
+	came, dead := make(chan struct{}), make(chan struct{})
 	u.Choose(func(c *up.Call) up.Step {
 		paid, _ := posts(u)
 		switch {
 		case c.Method == "GET":
 			return up.Status(200, `{"data":[]}`)
 		case paid == 1:
-			return up.Cut
+			close(came)
+			return up.Seq(up.Gate(dead), up.Cut)
 		}
 		return up.Status(201, payment(2))
 	})
 	_, a, b := nodes(t, u, probing(u, "1ms"))
 	begun := time.Now()
-	if first := charge(a, "k"); first.Status != 424 {
-		t.Fatalf("%d %s", first.Status, first.Body)
-	}
+	charges(a, "k")
+	<-came
 	a.Kill9()
-	wantPaid(t, soon(t, 4*harness.Patience, b, "k", 201, 424), 2, "executed")
+	close(dead)
+	wantPaid(t, soon(t, 4*harness.Patience, b, "k", 201, 424, 409), 2, "executed")
 	if d := time.Since(begun); d < 6*time.Second {
 		t.Errorf("another node believed it after %v", d)
 	}
