@@ -11,6 +11,10 @@ export function useToken(text) {
   again();
 }
 
+// RETRY is how long what the gateway could not answer waits to be asked for
+// again, in milliseconds.
+const RETRY = 5e3;
+
 // turn counts how often everything was asked for anew.
 export const turn = signal(0);
 export const again = () => turn.value++;
@@ -60,6 +64,7 @@ export async function post(address, body) {
 // useAnswer gives {data, error, loading} of an address; of none nothing is asked.
 // fresh: nothing stands in until its answer is there. live: it is asked for
 // again when the stream tells of something new; round: and when that changes.
+// Where the gateway is away, or can't answer, it is asked until it does.
 export function useAnswer(address, { fresh = false, live = false, round: own = 0 } = {}) {
   const state = useRef(null);
   if (!state.current) state.current = signal({ data: null, error: null, loading: true, of: null });
@@ -68,16 +73,27 @@ export function useAnswer(address, { fresh = false, live = false, round: own = 0
   useEffect(() => {
     if (!address) return;
     const stop = new AbortController();
+    let timer;
     const old = s.peek();
     s.value = { ...old, data: fresh && old.of !== address ? null : old.data, loading: true };
-    get(address, stop.signal).then(
-      (data) => {
-        if (data.zone && !address.includes("zone=")) home.value = data.zone;
-        s.value = { data, error: null, loading: false, of: address };
-      },
-      (error) => error.name !== "AbortError" && (s.value = { ...s.peek(), error, loading: false }),
-    );
-    return () => stop.abort();
+    const load = () =>
+      get(address, stop.signal).then(
+        (data) => {
+          if (data.zone && !address.includes("zone=")) home.value = data.zone;
+          s.value = { data, error: null, loading: false, of: address };
+        },
+        (error) => {
+          if (error.name === "AbortError") return;
+          s.value = { ...s.peek(), error, loading: false };
+          if (!error.status || error.status >= 500) timer = setTimeout(retry, RETRY);
+        },
+      );
+    const retry = () => (document.hidden ? (timer = setTimeout(retry, RETRY)) : load());
+    load();
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
   }, [address, round]);
   return s.value;
 }
