@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./library.js";
 import { clock, count, day, full, took } from "./words.js";
 import { ask, changed, filters, go, here, range, set, to } from "./address.js";
-import { useAnswer } from "./api.js";
+import { again, useAnswer } from "./api.js";
 import { connected, onRequest } from "./live.js";
 import { Answer, Money, Nothing, Outcome, Text } from "./parts.js";
 import { Filters } from "./filters.js";
@@ -80,25 +80,33 @@ export function Requests() {
   const address = ask("/api/requests", { ...range(), ...wanted, q: q.q, limit: PAGE, cursor: q.cursor });
   const page = useAnswer(address);
   // The tail: what came since the page was read. It waits behind a button while
-  // its reader is anywhere but at the top.
-  const [tail, setTail] = useState({ of: address, shown: [], waiting: [] });
-  const mine = tail.of === address ? tail : { of: address, shown: [], waiting: [] };
+  // its reader is anywhere but at the top. out is how many it leaves out: those
+  // that the stream does not tell of, and what it has no room for.
+  const none = { of: address, shown: [], waiting: [], out: 0 };
+  const [tail, setTail] = useState(none);
+  const mine = tail.of === address ? tail : none;
+  const grown = (list, t) => ({ ...t, [list]: t[list].slice(0, TAIL), out: t.out + Math.max(0, t[list].length - TAIL) });
   const follows = !q.cursor && !q.q && !q.until && q.live !== "off";
   const body = useRef();
   useEffect(() => {
     if (!follows) return;
     return onRequest((r) => {
-      if (!matches(r, wanted)) return;
       setTail((old) => {
-        const t = old.of === address ? old : { of: address, shown: [], waiting: [] };
-        if (t.shown.some(same(r)) || t.waiting.some(same(r))) return t;
+        const t = { ...(old.of === address ? old : none) };
+        t.out += r.skipped || 0;
+        if (!matches(r, wanted) || t.shown.some(same(r)) || t.waiting.some(same(r))) return t;
         const busy = scrollY > 40 || body.current?.contains(document.activeElement) || body.current?.matches(":hover") || getSelection().toString();
-        if (busy) return { ...t, waiting: [r, ...t.waiting].slice(0, TAIL) };
-        return { of: address, shown: [r, ...t.waiting, ...t.shown].slice(0, TAIL), waiting: [] };
+        if (busy) return grown("waiting", { ...t, waiting: [r, ...t.waiting] });
+        return grown("shown", { ...t, shown: [r, ...t.waiting, ...t.shown], waiting: [] });
       });
     });
   }, [address, follows]);
-  const show = () => setTail({ of: address, shown: [...mine.waiting, ...mine.shown].slice(0, TAIL), waiting: [] });
+  const show = () => setTail(grown("shown", { ...mine, shown: [...mine.waiting, ...mine.shown], waiting: [] }));
+  const load = () => {
+    setTail(none);
+    scrollTo(0, 0);
+    again();
+  };
   const search = (e) => {
     e.preventDefault();
     set({ q: new FormData(e.target).get("q").trim() });
@@ -114,11 +122,13 @@ export function Requests() {
     </header>
     <${Filters} />
     <${Answer} of=${page} lines=${8}>${(data) => {
+      const filtered = Object.values(wanted).some(Boolean);
       const known = new Set(mine.shown.map((r) => r.place));
       const waiting = mine.waiting.filter((r) => !data.requests.some(same(r)));
       const list = [...(follows ? mine.shown.filter((r) => !data.requests.some(same(r))) : []), ...data.requests];
       return html`
-        <div class="arrivals" aria-live="polite">${follows && waiting.length > 0 && html`<button type="button" class="chip" onClick=${show}>Show ${count(waiting.length)} new</button>`}</div>
+        <div class="arrivals" aria-live="polite">${follows && waiting.length > 0 && html`<button type="button" class="chip" onClick=${show}>Show ${count(waiting.length)} new</button>`}
+          ${follows && mine.out > 0 && html`<button type="button" class="chip" onClick=${load}>${count(mine.out)} more came${filtered ? ", of any kind," : ""} and are not here: load the newest</button>`}</div>
         <div ref=${body}>${list.length ? html`<${Rows} list=${list} fresh=${known} />` : html`<${None} query=${q} wanted=${wanted} more=${data.next} />`}</div>
         <nav class="pages" aria-label="Pages">
           ${q.cursor && html`<a href=${changed({})}>← Newest</a>`}
