@@ -50,6 +50,17 @@ export async function get(address, stop) {
   return answer.json();
 }
 
+// getAll asks for all pages of a list.
+async function getAll(address, stop, list) {
+  const data = await get(address, stop);
+  for (let { next } = data; next; ) {
+    const more = await get(address + "&cursor=" + encodeURIComponent(next), stop);
+    data[list].push(...more[list]);
+    next = more.next;
+  }
+  return data;
+}
+
 export async function post(address, body) {
   let answer;
   try {
@@ -64,8 +75,9 @@ export async function post(address, body) {
 // useAnswer gives {data, error, loading} of an address; of none nothing is asked.
 // fresh: nothing stands in until its answer is there. live: it is asked for
 // again when the stream tells of something new; round: and when that changes.
+// list: what all pages of are asked for.
 // Where the gateway is away, or can't answer, it is asked until it does.
-export function useAnswer(address, { fresh = false, live = false, round: own = 0 } = {}) {
+export function useAnswer(address, { fresh = false, live = false, round: own = 0, list } = {}) {
   const state = useRef(null);
   if (!state.current) state.current = signal({ data: null, error: null, loading: true, of: null });
   const s = state.current;
@@ -77,7 +89,7 @@ export function useAnswer(address, { fresh = false, live = false, round: own = 0
     const old = s.peek();
     s.value = { ...old, data: fresh && old.of !== address ? null : old.data, loading: true };
     const load = () =>
-      get(address, stop.signal).then(
+      (list ? getAll : get)(address, stop.signal, list).then(
         (data) => {
           if (data.zone && !address.includes("zone=")) home.value = data.zone;
           s.value = { data, error: null, loading: false, of: address };

@@ -16,7 +16,7 @@ export function Overview() {
   const summary = useAnswer(ask("/api/summary", where), { live: true });
   const series = useAnswer(ask("/api/series", { ...where, by: "reason" }), { live: true });
   const pulse = useAnswer(ask("/api/pulse", { since, until }), { live: true });
-  const targets = useAnswer("/api/targets", { live: true });
+  const targets = useAnswer("/api/targets?limit=200", { live: true, list: "targets" });
   // Where reasons were gathered as "other", the report has them one by one.
   const lumped = series.data?.points.some((p) => p.groups?.some((g) => g.reason === "other"));
   const report = useAnswer(lumped ? ask("/api/report", { ...where, by: "reason" }) : null, { live: true });
@@ -88,13 +88,23 @@ function priced(part, unpriced) {
 
 export const breakers = { closed: "closed", half_open: "half open", open: "open" };
 
+// worstFirst has targets in trouble before the rest, which stay by name.
+const trouble = (t) => ["open", "half_open", "closed"].indexOf(t.breaker.state);
+export const worstFirst = (targets) => [...targets].sort((a, b) => trouble(a) - trouble(b));
+
+// STRIP is how many breakers the overview has room for.
+const STRIP = 24;
+
 function Strip({ targets }) {
   if (!targets.length) return null;
+  const all = worstFirst(targets);
+  const more = all.slice(STRIP);
+  const bad = more.filter((t) => t.breaker.state !== "closed").length;
   return html`<section aria-labelledby="h-breakers">
     <header><h2 id="h-breakers">Breakers</h2></header>
-    <ul class="strip">${targets.map((t) => html`<li class=${"breaker " + t.breaker.state}>
+    <ul class="strip">${all.slice(0, STRIP).map((t) => html`<li class=${"breaker " + t.breaker.state}>
       <a href=${to("/targets") + "#" + encodeURIComponent(t.target)}><${Icon} name=${t.breaker.state} /><${Text} of=${t.target} most=${60} /> <b>${breakers[t.breaker.state] || t.breaker.state}</b>${t.breaker.state === "open" && " · " + took(t.breaker.half_open_in * 1e3)}</a>
-    </li>`)}</ul>
+    </li>`)}${more.length > 0 && html`<li class="breaker"><a href=${to("/targets")}>${count(more.length)} more${bad ? ", " + count(bad) + " of them not closed" : ""}</a></li>`}</ul>
   </section>`;
 }
 

@@ -1,13 +1,15 @@
 // Where calls go, how that is, and how the gateway is configured.
 import { html, useEffect, useState } from "./library.js";
 import { count, took } from "./words.js";
-import { ask, changed, here, set } from "./address.js";
+import { changed, here, set } from "./address.js";
 import { useAnswer } from "./api.js";
 import { Answer, Icon, Nothing, Num, Text } from "./parts.js";
-import { breakers } from "./overview.js";
+import { breakers, worstFirst } from "./overview.js";
 
 // EVERY is how often targets are looked at, in milliseconds.
 const EVERY = 2000;
+// CARDS is how many are shown at once.
+const CARDS = 50;
 
 const rules = { consecutive: "failures in a row", low_traffic: "failures in a row, with little traffic", failure_rate: "too many failed", probe: "its probe failed" };
 
@@ -48,10 +50,11 @@ export function Targets() {
     const timer = setInterval(() => document.hidden || setRound((n) => n + 1), EVERY);
     return () => clearInterval(timer);
   }, []);
-  const targets = useAnswer(ask("/api/targets", { cursor: here.value.query.cursor }), { round });
+  const targets = useAnswer("/api/targets?limit=200", { round, list: "targets" });
+  const from = Number(here.value.query.cursor) || 0;
   return html`<h1>Targets</h1>
     <${Answer} of=${{ ...targets, loading: targets.loading && !targets.data }}>${(data) => html`
-      ${data.targets.length ? html`<div class="targets">${data.targets.map((t) => html`<${Target} key=${t.target} t=${t} />`)}</div>` : html`<${Nothing}>Nothing is configured that a call could go to.<//>`}
-      ${data.next && html`<nav class="pages" aria-label="Pages"><a href=${changed({ cursor: data.next })}>More →</a></nav>`}`}<//>
+      ${data.targets.length ? html`<div class="targets">${worstFirst(data.targets).slice(from, from + CARDS).map((t) => html`<${Target} key=${t.target} t=${t} />`)}</div>` : html`<${Nothing}>Nothing is configured that a call could go to.<//>`}
+      <nav class="pages" aria-label="Pages">${from > 0 && html`<a href=${changed({})}>← First</a>`}${data.targets.length > from + CARDS && html`<a href=${changed({ cursor: from + CARDS })}>More →</a>`}</nav>`}<//>
     <${Config} />`;
 }
