@@ -71,14 +71,21 @@ function Menu() {
 }
 
 function Token() {
+  const [odd, setOdd] = useState(false);
   const enter = (e) => {
     e.preventDefault();
-    useToken(new FormData(e.target).get("token").trim());
+    const text = new FormData(e.target).get("token").trim();
+    try {
+      new Headers({ Authorization: "Bearer " + text });
+    } catch {
+      return setOdd(true);
+    }
+    useToken(text);
   };
   return html`<main class="token"><form onSubmit=${enter}>
     <h1>The token, please</h1>
     <p>This gateway's admin listener is guarded by <code>auth.admin_token</code>. It is kept in this tab only, until the tab is closed.</p>
-    ${token() && html`<p class="fault" role="alert">That was not the token.</p>`}
+    ${(odd || token()) && html`<p class="fault" role="alert">${odd ? "This has a character in it that no token can have, such as a quotation mark “ or a space of no width. Type it by hand." : "That was not the token."}</p>`}
     <label>Token <input type="password" name="token" autocomplete="off" required ref=${(el) => el && !el.value && el.focus()} /></label>
     <button type="submit" class="main">Show the dashboard</button>
   </form></main>`;
