@@ -1,6 +1,6 @@
 // What the overview's charts are drawn from.
 import { html, useMemo } from "./library.js";
-import { addUp, dollars, drawn, pico } from "./money.js";
+import { addUp, drawn, nameless, pico, summed } from "./money.js";
 import { compact, count, outcomes, took } from "./words.js";
 import { Chart } from "./chart.js";
 
@@ -39,13 +39,16 @@ function sums(series, merge) {
 
 export function MoneyChart({ series }) {
   const made = useMemo(() => {
-    const s = sums(series, (ps) => ({ billed: addUp(ps.map((p) => pico(p.total.billed.usd))), saved: addUp(ps.map((p) => pico(p.total.saved.usd))) }));
+    const s = sums(series, (ps) => Object.fromEntries(["billed", "saved"].flatMap((part) => [
+      [part, addUp(ps.map((p) => pico(p.total[part].usd)))], ["un" + part, ps.reduce((sum, p) => sum + nameless(p.total, part), 0)],
+    ])));
     const line = (name, label) => ({
-      label, color: name, drawn: s.rows.map((r) => drawn(r[name])), text: (i) => dollars(s.rows[i][name]), all: dollars(addUp(s.rows.map((r) => r[name]))),
+      label, color: name, drawn: s.rows.map((r) => drawn(r[name])), text: (i) => summed(s.rows[i][name], s.rows[i]["un" + name]),
+      all: summed(addUp(s.rows.map((r) => r[name])), s.rows.some((r) => r["un" + name])),
     });
     return { ...s, series: [line("billed", "Billed"), line("saved", "Saved")] };
   }, [series]);
-  const empty = made.rows.every((r) => r.billed === 0n && r.saved === 0n) && "Nothing was billed or saved in this time.";
+  const empty = made.rows.every((r) => r.billed === 0n && r.saved === 0n) && (made.rows.some((r) => r.unbilled || r.unsaved) ? "Nothing had a price in this time." : "Nothing was billed or saved in this time.");
   return html`<${Chart} id="money" title="Billed and saved" ...${made} empty=${empty} stacked axis=${(v) => (v === 0 ? "$0" : v < 0.01 ? "$" + v.toPrecision(1) : v < 10 ? "$" + v.toFixed(2) : "$" + compact(v))} />`;
 }
 

@@ -1,6 +1,6 @@
 // The ledger: who spent what, what it saved, at which prices, and what if.
 import { html, useState } from "./library.js";
-import { decimal, pico, share } from "./money.js";
+import { decimal, nameless, pico, share } from "./money.js";
 import { count } from "./words.js";
 import { ask, changed, filters, here, range, set, to } from "./address.js";
 import { headers, refusal, token, useAnswer } from "./api.js";
@@ -32,8 +32,8 @@ function Download({ address, name, children }) {
 function Sums({ s, head, kind }) {
   return html`<tr class=${kind}>
     <th scope="row">${head}</th><td class="n"><${Num} n=${s.requests} /></td><td class="n"><${Num} n=${s.saved.requests} /></td>
-    <td class="n"><${Num} n=${s.billed.tokens.input + s.billed.tokens.output} /></td><td class="n"><${Sum} usd=${s.billed.usd} unpriced=${s.unpriced_requests} /></td>
-    <td class="n"><${Sum} usd=${s.saved.usd} unpriced=${s.saved.requests && s.unpriced_requests} /></td><td class="n">${share(pico(s.saved.usd), pico(s.billed.usd) + pico(s.saved.usd))}</td>
+    <td class="n"><${Num} n=${s.billed.tokens.input + s.billed.tokens.output} /></td><td class="n"><${Sum} usd=${s.billed.usd} unpriced=${nameless(s, "billed")} /></td>
+    <td class="n"><${Sum} usd=${s.saved.usd} unpriced=${nameless(s, "saved")} /></td><td class="n">${share(pico(s.saved.usd), pico(s.billed.usd) + pico(s.saved.usd))}</td>
     <td class="n"><${Num} n=${s.unpriced_requests} /></td><td class="n"><${Num} n=${s.duplicate_writes_prevented} /></td>
   </tr>`;
 }

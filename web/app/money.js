@@ -42,6 +42,13 @@ export function dollars(p) {
   return "$0." + part.replace(/0+$/, "").padEnd(2, "0");
 }
 
+// nameless says how many requests without a price are in the billed or saved
+// part of a sum: such have tokens.
+export const nameless = (s, part) => (s[part].tokens.input + s[part].tokens.output ? s.unpriced_requests : 0);
+
+// summed is dollars that were added up. Where nothing of it had a price it is not $0.
+export const summed = (p, unpriced) => (unpriced && p === 0n ? "unpriced" : dollars(p));
+
 export const addUp = (values) => values.reduce((sum, v) => (v === null ? sum : sum + v), 0n);
 
 // share writes a part of a whole. Something is never 0%, nor less than all 100%.

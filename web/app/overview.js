@@ -1,6 +1,6 @@
 // The first page: what it saved, and whether anything is in doubt.
 import { html, useState } from "./library.js";
-import { decimal, pico, share } from "./money.js";
+import { decimal, nameless, pico, share } from "./money.js";
 import { compact, count, home, took } from "./words.js";
 import { ask, filters, here, range, to } from "./address.js";
 import { again, post, useAnswer } from "./api.js";
@@ -57,21 +57,20 @@ function Head({ summary }) {
   const saved = pico(t.saved.usd);
   const billed = pico(t.billed.usd);
   const tokens = t.saved.tokens.input + t.saved.tokens.output;
-  const nameless = t.unpriced_requests > 0; // some have no price
   const doubts = connected.value && lastDay.value ? lastDay.value.doubts : summary.doubts;
   const asked = here.value.query.until ? "in this range" : spoken[here.value.query.since || "24h"] || "since then";
   return html`<section class="head" aria-label="What it saved">
     <p class="label">Saved ${asked}</p>
-    <p class=${"figure" + (saved === 0n ? " zero" : "")}><${Sum} usd=${t.saved.usd} unpriced=${t.saved.requests && t.unpriced_requests} /></p>
-    <p class="lead">${saved + billed === 0n ? "Nothing had a price in this time." : html`of <${Money} usd=${decimal(saved + billed)} /> that would have been billed: <b>${share(saved, saved + billed)}</b>`}${nameless && html`<span class="label">${saved + billed === 0n ? " " : "; "}${count(t.unpriced_requests)} requests have no price</span>`}</p>
+    <p class=${"figure" + (saved === 0n ? " zero" : "")}><${Sum} usd=${t.saved.usd} unpriced=${nameless(t, "saved")} /></p>
+    <p class="lead">${saved + billed === 0n ? "Nothing had a price in this time." : html`of <${Money} usd=${decimal(saved + billed)} /> that would have been billed: <b>${share(saved, saved + billed)}</b>`}${t.unpriced_requests > 0 && html`<span class="label">${saved + billed === 0n ? " " : "; "}${count(t.unpriced_requests)} requests have no price</span>`}</p>
     <dl class="counts">
       <div><dd title=${count(t.saved.requests)}>${count(t.saved.requests)}</dd><dt>requests not sent</dt></div>
       <div><dd title=${count(tokens)}>${tokens < 1e6 ? count(tokens) : compact(tokens)}</dd><dt>tokens not bought</dt></div>
       <div><dd>${count(t.duplicate_writes_prevented)}</dd><dt>duplicate writes prevented</dt></div>
     </dl>
     <dl class="beside">
-      <div><dt>Billed</dt><dd><${Sum} usd=${t.billed.usd} unpriced=${t.unpriced_requests} /></dd></div>
-      <div><dt>Saved</dt><dd><${Sum} usd=${t.saved.usd} unpriced=${t.saved.requests && t.unpriced_requests} /></dd></div>
+      <div><dt>Billed</dt><dd><${Sum} usd=${t.billed.usd} unpriced=${nameless(t, "billed")} /></dd></div>
+      <div><dt>Saved</dt><dd><${Sum} usd=${t.saved.usd} unpriced=${nameless(t, "saved")} /></dd></div>
       <div><dt>Calls with a price</dt><dd>${summary.priced_share === null ? html`<span class="none" title="No answer had tokens">–</span>` : priced(summary.priced_share, t.unpriced_requests)}</dd></div>
       <div><dt>Writes in doubt</dt><dd>${doubts ? html`<a class="badge" href=${to("/doubt")}><${Icon} name="unknown" />${count(doubts)} in doubt</a>` : "none"}</dd></div>
       ${summary.durability && summary.durability !== "strict" && html`<div><dt>Durability</dt><dd class="warn">${summary.durability}</dd></div>`}

@@ -1,14 +1,15 @@
 // What was saved, by why it was shared.
 import { html } from "./library.js";
-import { decimal, pico, share } from "./money.js";
+import { decimal, nameless, pico, share } from "./money.js";
 import { sharing } from "./words.js";
 import { Num, Sum } from "./parts.js";
 import { to } from "./address.js";
 
-const none = () => ({ requests: 0, unpriced: 0, billed: 0n, saved: 0n });
+const none = () => ({ requests: 0, unbilled: 0, unsaved: 0, billed: 0n, saved: 0n });
 const add = (sum, s) => {
   sum.requests += s.requests;
-  sum.unpriced += s.unpriced_requests;
+  sum.unbilled += nameless(s, "billed");
+  sum.unsaved += nameless(s, "saved");
   sum.billed += pico(s.billed.usd);
   sum.saved += pico(s.saved.usd);
 };
@@ -22,18 +23,13 @@ export function byReason(groups) {
 
 export function Savings({ sums }) {
   const all = none();
-  for (const s of Object.values(sums)) {
-    all.requests += s.requests;
-    all.unpriced += s.unpriced;
-    all.billed += s.billed;
-    all.saved += s.saved;
-  }
+  for (const s of Object.values(sums)) for (const field in all) all[field] += s[field];
   const row = (label, s, kind) => html`<tr class=${kind}>
     <th scope="row">${label}</th>
     <td class="n"><${Num} n=${s.requests} /></td>
-    <td class="n"><${Sum} usd=${decimal(s.billed + s.saved)} unpriced=${s.unpriced} /></td>
-    <td class="n"><${Sum} usd=${decimal(s.billed)} unpriced=${kind === "rest" ? s.unpriced : 0} /></td>
-    <td class="n"><${Sum} usd=${decimal(s.saved)} unpriced=${kind === "rest" ? 0 : s.unpriced} /></td>
+    <td class="n"><${Sum} usd=${decimal(s.billed + s.saved)} unpriced=${s.unbilled + s.unsaved} /></td>
+    <td class="n"><${Sum} usd=${decimal(s.billed)} unpriced=${s.unbilled} /></td>
+    <td class="n"><${Sum} usd=${decimal(s.saved)} unpriced=${s.unsaved} /></td>
     <td class="n">${share(s.saved, s.billed + s.saved)}</td>
   </tr>`;
   return html`<section aria-labelledby="h-savings">
