@@ -101,7 +101,7 @@ export function Doubt() {
             <td><input type="checkbox" aria-label=${"Choose " + r.tool + " " + r.key.slice(0, 8)} checked=${picked.includes(r.key)} onChange=${() => flip(r.key)} /></td>
             <th scope="row"><${Age} at=${r.dispatched || r.claimed} /><div class="second"><${Key} of=${r.key} /></div></th>
             <td><${Text} of=${r.tool} most=${30} />${r.unkeyed && html`<span class="why" title="It came without a key: there is nothing that a repeat could be given">unkeyed</span>`}<div class="second"><${Text} of=${r.principal} most=${24} />${r.user && html`, <${Text} of=${r.user} most=${24} />`}</div></td>
-            <td><${Write} r=${r} /><div class="second"><${Body} r=${r} /></div></td>
+            <td class="write"><${Write} r=${r} /><div class="second"><${Body} r=${r} /></div></td>
             <td class="last"><${Last} r=${r} /></td>
             <td class="n deeds">${Object.keys(deeds).map((d) => (d === "probe" && r.probe === false ? null : button(d, [r], true)))}</td>
           </tr>`)}</tbody>
