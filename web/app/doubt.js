@@ -4,7 +4,7 @@ import { html, useState } from "./library.js";
 import { count, size } from "./words.js";
 import { ask, changed, filters, here, to } from "./address.js";
 import { again, post, useAnswer } from "./api.js";
-import { Age, Answer, Dialog, Icon, Key, Nothing, tell, Text, Time } from "./parts.js";
+import { Age, Answer, Dialog, Icon, Key, Nothing, Pages, tell, Text, Time } from "./parts.js";
 import { Filters } from "./filters.js";
 
 const deeds = {
@@ -88,6 +88,7 @@ export function Doubt() {
     <${Filters} dims=${["tool"]} timeless />
     <${Answer} of=${list}>${(data) => {
       const rows = data.records;
+      if (!rows.length && q.cursor) return html`<${Nothing}>No write of this page is in doubt any more. <a href=${changed({})}>To the first page</a><//>`;
       if (!rows.length) return html`<${Nothing}>No write is in doubt${tool ? " of this tool" : ""}.<//>`;
       const chosen = rows.filter((r) => picked.includes(r.key));
       const flip = (key) => setPicked(picked.includes(key) ? picked.filter((k) => k !== key) : [...picked, key]);
@@ -106,7 +107,7 @@ export function Doubt() {
             <td class="n deeds">${Object.keys(deeds).map((d) => (d === "probe" && r.probe === false ? null : button(d, [r], true)))}</td>
           </tr>`)}</tbody>
         </table></div>
-        ${data.next && html`<nav class="pages" aria-label="Pages"><a href=${changed({ cursor: data.next })}>More →</a></nav>`}
+        <${Pages} next=${data.next} />
       `;
     }}<//>
     ${deciding && html`<${Deciding} ...${deciding} onClose=${() => { setDeciding(null); setPicked([]); }} />`}

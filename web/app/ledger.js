@@ -92,7 +92,7 @@ function Prices() {
           <thead><tr><th scope="col">Model</th><th scope="col">From</th><th scope="col" class="n">Input</th><th scope="col" class="n">Output</th><th scope="col" class="n">Cached input</th><th scope="col" class="n">Cache write, 5 min</th><th scope="col" class="n">Cache write, 1 h</th></tr></thead>
           <tbody>${data.prices.map((p) => html`<tr><th scope="row"><${Text} of=${p.model} />${p.vendor && html`<span class="why"><${Text} of=${p.vendor} most=${30} /></span>`}</th><td>${p.varies && html`<span class="warn" title="By hour, day or size of the input; this is what holds now, for little input">varies</span> `}${p.source === "config" ? "configuration" : html`<${Text} of=${p.source} />`}</td>${["input", "output", "cached_input", "cache_write_5m", "cache_write_1h"].map((f) => html`<td class="n">${p[f] === null || p[f] === undefined ? html`<span class="none">–</span>` : "$" + decimal(pico(p[f]))}</td>`)}</tr>`)}</tbody>
         </table></div>` : html`<${Nothing}>No model of the table has this in its name.<//>`}
-        <nav class="pages" aria-label="Pages of prices">${q.prices && html`<a href=${changed({ prices: undefined })}>← First</a>`}${data.next && html`<a href=${changed({ prices: data.next })}>More →</a>`}</nav>
+        <nav class="pages" aria-label="Pages of prices">${q.prices && html`<a href=${changed({ prices: undefined })}>← First</a>`}${data.next && html`<a href=${changed({ prices: data.next })} rel="next">More →</a>`}</nav>
       </section>`}<//>`;
 }
 

@@ -3,7 +3,7 @@ import { html, signal, useEffect, useRef, useState } from "./library.js";
 import { decimal, dollars, pico } from "./money.js";
 import { count, full, moment, now, outcomes, took } from "./words.js";
 import { again } from "./api.js";
-import { to } from "./address.js";
+import { changed, here, to } from "./address.js";
 
 const shapes = {
   executed: "M5 3.2v9.6L13 8z",
@@ -101,6 +101,14 @@ export function Answer({ of, lines = 4, told: elsewhere, children }) {
 }
 
 export const Nothing = ({ children }) => html`<p class="nothing">${children}</p>`;
+
+// Pages leads to the first page of a list and to the next one.
+export function Pages({ next, first = "First", more = "More" }) {
+  return html`<nav class="pages" aria-label="Pages">
+    ${here.value.query.cursor && html`<a href=${changed({})}>${"← " + first}</a>`}
+    ${next && html`<a href=${changed({ cursor: next })} rel="next">${more + " →"}</a>`}
+  </nav>`;
+}
 
 // Choice is a row of buttons of which one is on.
 export function Choice({ label, options, value, onChange }) {

@@ -1,10 +1,10 @@
 // All requests, newest first.
 import { html, useEffect, useRef, useState } from "./library.js";
 import { clock, count, day, full, took } from "./words.js";
-import { ask, changed, filters, go, here, range, set, to } from "./address.js";
+import { ask, filters, go, here, range, set, to } from "./address.js";
 import { again, useAnswer } from "./api.js";
 import { connected, onRequest } from "./live.js";
-import { Answer, Money, Nothing, Outcome, Text } from "./parts.js";
+import { Answer, Money, Nothing, Outcome, Pages, Text } from "./parts.js";
 import { Filters } from "./filters.js";
 
 const PAGE = 50;
@@ -130,16 +130,14 @@ export function Requests() {
         <div class="arrivals" aria-live="polite">${follows && waiting.length > 0 && html`<button type="button" class="chip" onClick=${show}>Show ${count(waiting.length)} new</button>`}
           ${follows && mine.out > 0 && html`<button type="button" class="chip" onClick=${load}>${count(mine.out)} more came${filtered ? ", of any kind," : ""} and are not here: load the newest</button>`}</div>
         <div ref=${body}>${list.length ? html`<${Rows} list=${list} fresh=${known} />` : html`<${None} query=${q} wanted=${wanted} more=${data.next} />`}</div>
-        <nav class="pages" aria-label="Pages">
-          ${q.cursor && html`<a href=${changed({})}>← Newest</a>`}
-          ${data.next && html`<a href=${changed({ cursor: data.next })} rel="next">Older →</a>`}
-        </nav>`;
+        <${Pages} next=${data.next} first="Newest" more="Older" />`;
     }}<//>
   `;
 }
 
 function None({ query, wanted, more }) {
   if (more) return html`<${Nothing}>Nothing in this part of the log. The search goes on in what is older.<//>`;
+  if (query.cursor) return html`<${Nothing}>Nothing older is in this range.<//>`;
   if (query.q) return html`<${Nothing}>Nothing has this key or id in this range. A record's key is looked for by 8 or more of its digits; a request id and an Idempotency-Key whole.<//>`;
   if (Object.values(wanted).some(Boolean)) return html`<${Nothing}>No request in this range matches the filters.<//>`;
   return html`<${Nothing}>No request came in this range. <a href=${to("/")}>The overview</a> shows how to send one.<//>`;

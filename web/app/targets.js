@@ -1,9 +1,9 @@
 // Where calls go, how that is, and how the gateway is configured.
 import { html, useEffect, useState } from "./library.js";
 import { count, took } from "./words.js";
-import { changed, here, set } from "./address.js";
+import { here, set } from "./address.js";
 import { useAnswer } from "./api.js";
-import { Answer, Icon, Nothing, Num, Text } from "./parts.js";
+import { Answer, Icon, Nothing, Num, Pages, Text } from "./parts.js";
 import { breakers, worstFirst } from "./overview.js";
 
 // EVERY is how often targets are looked at, in milliseconds.
@@ -55,6 +55,6 @@ export function Targets() {
   return html`<h1>Targets</h1>
     <${Answer} of=${{ ...targets, loading: targets.loading && !targets.data }}>${(data) => html`
       ${data.targets.length ? html`<div class="targets">${worstFirst(data.targets).slice(from, from + CARDS).map((t) => html`<${Target} key=${t.target} t=${t} />`)}</div>` : html`<${Nothing}>Nothing is configured that a call could go to.<//>`}
-      <nav class="pages" aria-label="Pages">${from > 0 && html`<a href=${changed({})}>← First</a>`}${data.targets.length > from + CARDS && html`<a href=${changed({ cursor: from + CARDS })}>More →</a>`}</nav>`}<//>
+      <${Pages} next=${data.targets.length > from + CARDS && from + CARDS} />`}<//>
     <${Config} />`;
 }

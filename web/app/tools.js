@@ -1,9 +1,9 @@
 // The tools: how often their writes ran, and how often they were kept from it.
 import { html, useState } from "./library.js";
 import { count, took } from "./words.js";
-import { ask, changed, filters, here, range, to } from "./address.js";
+import { ask, filters, here, range, to } from "./address.js";
 import { useAnswer } from "./api.js";
-import { Answer, Nothing, Num, Text } from "./parts.js";
+import { Answer, Nothing, Num, Pages, Text } from "./parts.js";
 import { Filters } from "./filters.js";
 
 // leaves are the values of an object, by their paths.
@@ -42,5 +42,5 @@ export function Tools() {
         <tbody>${data.tools.map((t) => html`<${Tool} key=${t.name} t=${t} open=${open === t.name} onOpen=${() => setOpen(open === t.name ? null : t.name)} />`)}</tbody>
       </table></div>
       <p class="note">A tool's name shows its policy.</p>
-      ${data.next && html`<nav class="pages" aria-label="Pages"><a href=${changed({ cursor: data.next })}>More →</a></nav>`}` : html`<${Nothing}>No tool is configured. With one under <code>tools</code> in the configuration, agents write through <code>/tools/NAME/</code>, and each keyed write runs at most once.<//>`)}<//>`;
+      <${Pages} next=${data.next} />` : html`<${Nothing}>No tool is configured. With one under <code>tools</code> in the configuration, agents write through <code>/tools/NAME/</code>, and each keyed write runs at most once.<//>`)}<//>`;
 }
