@@ -9,7 +9,19 @@ const lasting = ["since", "until", "zone", ...dimensions];
 
 const read = () => ({ path: location.pathname, query: Object.fromEntries(new URLSearchParams(location.search)) });
 export const here = signal(read());
-addEventListener("popstate", () => (here.value = read()));
+addEventListener("popstate", (e) => {
+  here.value = read();
+  stand(e.state?.y, here.peek(), Date.now() + 5000);
+});
+
+// stand has who came back to a page where they were in it, once it is there.
+function stand(y, page, until) {
+  if (y > 0 && Date.now() < until) requestAnimationFrame(() => {
+    if (here.peek() !== page) return;
+    if (document.documentElement.scrollHeight >= y + innerHeight) scrollTo(0, y);
+    else stand(y, page, until);
+  });
+}
 
 const write = (path, query) => {
   const text = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== undefined && v !== null && v !== "")).toString();
@@ -29,10 +41,11 @@ export function changed(change) {
 }
 
 export function go(address, { replace = false } = {}) {
+  const { path, query } = here.peek();
+  if (!replace) history.replaceState({ y: scrollY }, "");
   history[replace ? "replaceState" : "pushState"](null, "", address);
-  const before = here.peek().path;
   here.value = read();
-  if (here.value.path !== before) scrollTo(0, 0);
+  if (here.value.path !== path || here.value.query.cursor !== query.cursor) scrollTo(0, 0);
 }
 
 export const set = (change, options) => go(changed(change), options);
