@@ -15,24 +15,27 @@ export function compact(n) {
   return Number(n).toLocaleString("en-US", { notation: "compact", maximumFractionDigits: 2 });
 }
 
-// took writes a length of time given in milliseconds.
+// parted writes a length in two units, such as minutes and seconds.
+const parted = (n, per, unit, rest) => Math.floor(n / per) + " " + unit + (n % per ? " " + (n % per) + " " + rest : "");
+
+// took writes a length of time given in milliseconds. What is rounded up to 60
+// seconds is a minute.
 export function took(ms) {
   if (ms === null || ms === undefined) return "–";
-  if (ms === 0) return "0 ms";
   if (ms < 10) return Number(ms.toPrecision(2)) + " ms";
-  if (ms < 1000) return Math.round(ms) + " ms";
+  if (ms < 999.5) return Math.round(ms) + " ms";
   const s = ms / 1000;
-  if (s < 60) return Number(s.toPrecision(3)) + " s";
-  if (s < 3600) return Math.floor(s / 60) + " min" + (Math.round(s % 60) ? " " + Math.round(s % 60) + " s" : "");
-  if (s < 86400) return Math.floor(s / 3600) + " h" + (Math.round((s % 3600) / 60) ? " " + Math.round((s % 3600) / 60) + " min" : "");
-  return Math.floor(s / 86400) + " d" + (Math.round((s % 86400) / 3600) ? " " + Math.round((s % 86400) / 3600) + " h" : "");
+  if (s < 59.95) return Number(s.toPrecision(3)) + " s";
+  if (s < 3599.5) return parted(Math.round(s), 60, "min", "s");
+  if (s < 86370) return parted(Math.round(s / 60), 60, "h", "min");
+  return parted(Math.round(s / 3600), 24, "d", "h");
 }
 
 export function size(bytes) {
   if (bytes === null || bytes === undefined) return "–";
   if (bytes < 1024) return bytes + " B";
-  if (bytes < 1 << 20) return (bytes / 1024).toPrecision(3) + " KiB";
-  return (bytes / (1 << 20)).toPrecision(3) + " MiB";
+  const mib = bytes / (1 << 20);
+  return mib < 1 ? Number((bytes / 1024).toPrecision(3)) + " KiB" : Number(mib.toPrecision(3)) + " MiB";
 }
 
 export const clock = (t) => format(known(zone.value), { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(t);
