@@ -27,5 +27,7 @@ export function midnight(name, t = Date.now()) {
   // Twice, for a day on which the clocks change.
   let at = start - (wall(t) - Math.floor(t / 1000) * 1000);
   at -= wall(at) - start;
+  // Clocks that are set back to midnight have it twice.
+  if (wall(at - 3600e3) === start) at -= 3600e3;
   return new Date(at).toISOString().replace(".000Z", "Z");
 }
