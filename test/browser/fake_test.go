@@ -31,6 +31,7 @@ type fake struct {
 	empty    bool   // nothing was ever asked of it
 	token    string // what it wants to be shown; empty: nothing
 	broken   bool   // every answer of the API is a fault
+	users    int    // how many the report has; 0: a few
 	foul     string // stands where others type; empty: names as usual
 
 	mu       sync.Mutex
@@ -375,6 +376,12 @@ func (f *fake) report(w http.ResponseWriter, q url.Values, since, until time.Tim
 		"key": {"research", "checkout", "support"}, "tool": {"payments", "tickets", "-"}, "day": {f.now.AddDate(0, 0, -1).Format(time.DateOnly), f.now.Format(time.DateOnly)},
 		"provider": {"openai", "anthropic", "-"}, "operation": {"chat", "messages", "embeddings", "tool"}, "outcome": {"executed", "replayed", "coalesced", "failed"},
 	}[by]
+	if by == "user" && f.users > 0 {
+		names = nil
+		for n := range f.users {
+			names = append(names, fmt.Sprint("user_", n))
+		}
+	}
 	rest := total
 	if by == "reason" {
 		for name, s := range reasons {

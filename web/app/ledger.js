@@ -38,6 +38,9 @@ function Sums({ s, head, kind }) {
   </tr>`;
 }
 
+// GROUPS is how many lines the ledger has room for. The foot is of all.
+const GROUPS = 200;
+
 function Sheet({ by }) {
   const where = { ...range(), ...filters(), by };
   const report = useAnswer(ask("/api/report", where), { live: true });
@@ -49,10 +52,10 @@ function Sheet({ by }) {
     if (!data.total.requests) return html`<${Nothing}>Nothing is booked in this range.<//>`;
     return html`<div class="scroll" tabindex="0" role="region" aria-label=${"The ledger by " + by}><table>
       <thead><tr><th scope="col">${BY.find(([v]) => v === by)[1]}</th><th scope="col" class="n">Requests</th><th scope="col" class="n">Not sent</th><th scope="col" class="n">Tokens billed</th><th scope="col" class="n">Billed</th><th scope="col" class="n">Saved</th><th scope="col" class="n">Saved %</th><th scope="col" class="n">Unpriced</th><th scope="col" class="n">Writes prevented</th></tr></thead>
-      <tbody>${groups.map((g) => html`<${Sums} key=${g[by]} s=${g} head=${narrow(g)} />`)}</tbody>
+      <tbody>${groups.slice(0, GROUPS).map((g) => html`<${Sums} key=${g[by]} s=${g} head=${narrow(g)} />`)}</tbody>
       <tfoot><${Sums} s=${data.total} head="All" /></tfoot>
     </table></div>
-    <p class="note">From <${Time} at=${data.since} whole /> to <${Time} at=${data.until} whole />, days by ${data.zone}. Export: <${Download} address=${ask("/api/report", { ...where, format: "csv" })} name="oncegate-report.csv">CSV<//> · <${Download} address=${ask("/api/report", where)} name="oncegate-report.json">JSON<//></p>`;
+    <p class="note">${groups.length > GROUPS && count(groups.length - GROUPS) + " more are in the CSV, and in the sum. "}From <${Time} at=${data.since} whole /> to <${Time} at=${data.until} whole />, days by ${data.zone}. Export: <${Download} address=${ask("/api/report", { ...where, format: "csv" })} name="oncegate-report.csv">CSV<//> · <${Download} address=${ask("/api/report", where)} name="oncegate-report.json">JSON<//></p>`;
   }}<//>`;
 }
 
