@@ -14,7 +14,10 @@ const TAIL = 200;
 // One request is told from others by its place in the log: an upstream's id is
 // that of all that share its answer.
 const same = (a) => (b) => a.place === b.place;
-export const alone = (r) => to("/requests/" + encodeURIComponent(r.id), { place: r.place });
+// An id with a part such as "..", or with none between two slashes, stands in no
+// path: it is searched for.
+const astray = (id) => id.split("/").some((part) => /^\.{0,2}$/.test(part));
+export const alone = (r) => (astray(r.id) ? to("/requests", { q: r.id }) : to("/requests/" + encodeURIComponent(r.id), { place: r.place }));
 export const detail = (r) => (r.record ? to("/records/" + r.record) : alone(r));
 
 // shared says whether a request was given another's answer, called whether it
