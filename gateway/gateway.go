@@ -197,6 +197,9 @@ func New(o Options) (*Gateway, error) {
 		o.Lost(g.bookLost)
 	}
 	g.probes.start()
+	if kept := g.durability(); len(g.tools) > 0 && g.relaxed() == 1 && !g.storeAway() {
+		g.log.Warn("after a crash of the store a write may run a second time: it does not keep what it acknowledges", zap.String("durability", kept))
+	}
 	return g, nil
 }
 

@@ -10,6 +10,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
 	"oncegate/cache"
 	"oncegate/cache/cachetest"
 	"oncegate/gateway"
@@ -158,4 +162,22 @@ func TestMetricsOfTheStore(t *testing.T) {
 		h.await("\n" + line)
 	}
 	newHouse(t, upstream, nil).await("\noncegate_store_relaxed 0\n") // the embedded one
+}
+
+// Who sends writes through a store that may forget them is told so at the start.
+func TestARelaxedStoreOfWritesIsToldAtTheStart(t *testing.T) {
+	for _, tools := range []bool{false, true} {
+		core, logs := observer.New(zapcore.WarnLevel)
+		newHouse(t, nil, func(o *gateway.Options) {
+			withRemote(new(atomic.Bool), false)(o)
+			o.Log = zap.New(core)
+			if tools {
+				addTool(t, o, "payments", "http://127.0.0.1:9")
+			}
+		})
+		told := logs.FilterMessageSnippet("after a crash of the store").All()
+		if (len(told) == 1) != tools || tools && told[0].ContextMap()["durability"] != `relaxed: appendonly is "no", not "yes"` {
+			t.Errorf("with tools %v: logged is %v", tools, told)
+		}
+	}
 }

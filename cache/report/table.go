@@ -23,7 +23,7 @@ func (r *Report) Table(w io.Writer) error {
 			count(t.Attempts.Billed), count(t.Billed.Tokens.Input), count(t.Billed.Tokens.Output))},
 	})
 	if n := t.Attempts.Unbilled + t.Attempts.Ambiguous; n > 0 {
-		fmt.Fprintf(&b, "further attempts: %s unbilled, %s of which nobody knows whether they were billed\n",
+		fmt.Fprintf(&b, "further attempts: %s unbilled, and %s more of which nobody knows whether they were billed\n",
 			count(t.Attempts.Unbilled), count(t.Attempts.Ambiguous))
 	}
 	if t.UnpricedRequests > 0 {

@@ -25,7 +25,8 @@ func newLogger(w io.Writer, level zapcore.Level) (log *zap.Logger, flush func())
 	c := zap.NewProductionEncoderConfig()
 	c.TimeKey, c.EncodeTime = "time", encodeTime
 	c.EncodeDuration = zapcore.SecondsDurationEncoder
-	out := &zapcore.BufferedWriteSyncer{WS: zapcore.AddSync(w), FlushInterval: time.Second}
+	// A pipe can't be synced, and a file needs not be.
+	out := &zapcore.BufferedWriteSyncer{WS: zapcore.AddSync(struct{ io.Writer }{w}), FlushInterval: time.Second}
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(c), out, level)
 	log = zap.New(core, zap.Hooks(func(e zapcore.Entry) error {
 		if e.Level >= zapcore.WarnLevel {

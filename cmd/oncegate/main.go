@@ -1,5 +1,5 @@
-// Command oncegate is a gateway between AI agents and the models they call. A
-// call that is asked for twice runs once.
+// Command oncegate is a gateway between AI agents and the models and tools they
+// call. A call that is asked for twice runs once.
 package main
 
 import (
@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	helped := false
 	parser, err := kong.New(&c,
 		kong.Name("oncegate"),
-		kong.Description("A gateway between AI agents and the models they call. A call that is asked for twice runs once."),
+		kong.Description("A gateway between AI agents and the models and tools they call. A call that is asked for twice runs once."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(int) { helped = true }),
 		kong.Vars{"scenarios": strings.Join(simulate.Names(), ", ")},

@@ -9,7 +9,7 @@ import (
 )
 
 type mockCommand struct {
-	Listen string `help:"Where to listen." placeholder:"ADDR" default:"127.0.0.1:9090"`
+	Listen string `help:"Where to listen; ${default} if left out." placeholder:"ADDR" default:"127.0.0.1:9090"`
 	Script string `help:"What it answers, in order; without one it always answers well." placeholder:"FILE"`
 }
 

@@ -13,7 +13,7 @@ type recordsLs struct {
 	State     string `help:"Only those that are claimed, dispatched, completed, unknown or tombstone." placeholder:"STATE"`
 	Tool      string `help:"Only those of a tool." placeholder:"NAME"`
 	Principal string `help:"Only those of a key of auth.keys, or what a record shows as its principal." placeholder:"NAME"`
-	Limit     int    `help:"At most so many; 0: all there are." default:"200" placeholder:"N"`
+	Limit     int    `help:"At most so many, ${default} if left out; 0: all there are." default:"200" placeholder:"N"`
 	Format    string `help:"table or json." default:"table" enum:"table,json"`
 }
 

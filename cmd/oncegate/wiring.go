@@ -45,7 +45,7 @@ func openStore(c *config.Config, log *zap.Logger) (opened, error) {
 	s, err := local.Open(dir, local.Options{
 		LockWait: c.Server.ShutdownGrace, Secret: []byte(c.Store.Secret), Zone: c.Dashboard.Zone(), Oops: oops,
 		Waiting: func(holder string) { // a warning, so that it is seen at once
-			log.Warn("the store's directory is in use: waiting for its process to stop",
+			log.Warn("the store's directory is in use: waiting for its process to stop; if both are to run, give this one a directory of its own (store.url)",
 				zap.String("directory", dir), zap.String("holder", holder), zap.Duration("at_most", c.Server.ShutdownGrace))
 		},
 	})

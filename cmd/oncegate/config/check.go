@@ -77,13 +77,17 @@ func (d *decoder) checkListeners(c *Config) {
 
 func (d *decoder) checkAddress(path, addr string) bool {
 	_, port, err := net.SplitHostPort(addr)
-	if n, bad := strconv.Atoi(port); err != nil || bad != nil || n < 0 || n > 65535 {
-		if !d.faulty(path) {
-			d.faultAt(path, strconv.Quote(addr)+" is not an address", "write host:port, as 127.0.0.1:8080")
-		}
-		return false
+	n, bad := strconv.Atoi(port)
+	switch {
+	case d.faulty(path):
+	case err != nil || bad != nil:
+		d.faultAt(path, strconv.Quote(addr)+" is not an address", "write host:port, as 127.0.0.1:8080")
+	case n < 0 || n > 65535:
+		d.faultAt(path, strconv.Quote(addr)+" has no port that there is", "write one from 0 to 65535")
+	default:
+		return true
 	}
-	return true
+	return false
 }
 
 // Loopback says whether nobody but this machine can reach an address.

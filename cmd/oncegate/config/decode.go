@@ -345,7 +345,11 @@ func oneOf(text string, known []string, field reflect.StructField) (what, mend s
 	if name(field) == "kind" && laterKinds[text] {
 		return "comes later: this version does not speak to it", "use one of " + strings.Join(known, ", ")
 	}
-	return "is not one of " + strings.Join(known, ", "), didYouMean(text, known)
+	mend = "write one of these"
+	if nearest(text, known) != "" {
+		mend = didYouMean(text, known)
+	}
+	return "is not one of " + strings.Join(known, ", "), mend
 }
 
 func bounds(field reflect.StructField, n float64) (what, mend string) {
