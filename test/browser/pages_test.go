@@ -130,6 +130,11 @@ func TestNarrow(t *testing.T) {
 		if got := p.eval(overflow); got != "0" {
 			t.Errorf("%s is %s px too wide on a screen of 360", page.path, got)
 		}
+		for _, what := range []string{".menu li a", ".deeds button"} { // where to go, and what there is to decide
+			if got := p.eval(`[...document.querySelectorAll("` + what + `")].filter((e) => e.getBoundingClientRect().right > innerWidth).length`); got != "0" {
+				t.Errorf("%s: %s of %s are out of sight on a screen of 360", page.path, got, what)
+			}
+		}
 		p.shot(page.name + "-narrow")
 	}
 }

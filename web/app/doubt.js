@@ -8,9 +8,9 @@ import { Age, Answer, Dialog, Icon, Key, Nothing, Pages, tell, Text, Time } from
 import { Filters } from "./filters.js";
 
 const deeds = {
-  executed: { does: "It happened", title: "These happened?", one: "This happened?", then: "Repeats of the key are told that it ran, with 410 result_gone: its answer is not known. It is never run again." },
-  "not-executed": { does: "It did not happen", title: "These did not happen?", one: "This did not happen?", then: "The key is free again: the next request with it runs the write. Look at the upstream's own records first." },
-  probe: { does: "Ask the probe", title: "Ask the probes?", one: "Ask the probe?", then: "The upstream is asked what became of it. What it finds settles the record; what it does not find changes nothing." },
+  executed: { does: "It happened", title: "These happened?", one: "This happened?", how: "Found in the payee's list of payments", then: "Repeats of the key are told that it ran, with 410 result_gone: its answer is not known. It is never run again." },
+  "not-executed": { does: "It did not happen", title: "These did not happen?", one: "This did not happen?", how: "Not in the payee's list of payments", then: "The key is free again: the next request with it runs the write. Look at the upstream's own records first." },
+  probe: { does: "Ask the probe", title: "Ask the probes?", one: "Ask the probe?", how: "Why it is asked now", then: "The upstream is asked what became of it. What it finds settles the record; what it does not find changes nothing." },
 };
 
 const recorded = { completed: "recorded: it happened", tombstone: "recorded: it happened, and its answer is not known", released: "recorded: it did not happen, and the key is free" };
@@ -54,9 +54,9 @@ function Deciding({ deed, list, onClose }) {
       ? html`<p class="buttons"><button type="button" class="main" onClick=${onClose}>Close</button></p>`
       : html`<form class="stack" onSubmit=${go}>
           <p>${about.then}</p>
-          <label>How do you know? <input name="reason" required maxlength="1000" placeholder=${deed === "probe" ? "Why it is asked now" : "Found in the payee's list of payments"} /></label>
+          <label>How do you know? <input name="reason" required maxlength="1000" placeholder=${about.how} /></label>
           ${state.error && html`<p class="fault" role="alert">${state.error.message}</p>`}
-          <p class="note">This goes to the audit, with the reason.</p>
+          <p class="note">The decision and its reason go to the audit.</p>
           <p class="buttons"><button type="button" onClick=${onClose}>Cancel</button><button type="submit" class="main" disabled=${state.busy}>${state.busy ? "…" : about.does}</button></p>
         </form>`}
   <//>`;
